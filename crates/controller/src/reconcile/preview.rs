@@ -16,16 +16,16 @@ use super::intents::scalers;
 use super::plan::Plan;
 use cutover_cluster::{Answer, Cluster, Lookup, Reader};
 use cutover_core::api::{self, Migration, WorkloadProfile};
-use cutover_core::intent::check::Others;
+use cutover_core::intent::control_plane::Overrides;
 use cutover_core::intent::scalers::{Scaler, concerns};
-use cutover_core::intent::snapshot::{Desired, Member, Overrides, OwnPolicy, Snapshot};
-use cutover_core::intent::{self, Read, Seen, moves, pin, rivals};
+use cutover_core::intent::snapshot::{Desired, Member, OwnPolicy, Snapshot};
+use cutover_core::intent::{self, ControlPlane, Read, Seen, moves, rivals};
 use cutover_core::plan::{Action, Change, ChangeSet, Forecast};
 use cutover_core::profile;
 use cutover_core::report::review::{Move, Neighbours, PolicyChange, Preview, Reach, Template, Verdict};
 use cutover_karmada::name::{ClusterName, Gvk, ObjectKey};
 use cutover_karmada::{
-    self as karmada, ClusterOverridePolicy, ClusterPropagationPolicy, ClusterResourceBinding, OverridePolicy,
+    self as karmada, ClusterOverridePolicy, ClusterPropagationPolicy, ClusterResourceBinding,
     PropagationPolicy, PropagationSpec, ResourceBinding, meta,
 };
 
@@ -349,7 +349,7 @@ impl Look {
         }
         let snapshot = self.snapshot(&migration, &one.workload, &plan.changes).await;
         one.preview = Preview::judge(&migration, &snapshot, now);
-        if let Ok(Some(binding)) = snapshot.binding.get() {
+        if let Ok(Some(binding)) = snapshot.plane.binding.get() {
             one.neighbours = self.neighbours(binding);
         }
         one
@@ -421,21 +421,21 @@ impl Look {
             .iter()
             .filter_map(|check| check.prometheus.clone());
         let scalers = self.scalers(migration, workload, &members).await;
-        Snapshot {
-            workload: workload.clone(),
-            pin: pin_of(&overrides, workload),
+        let plane = ControlPlane {
+            pin: map(&overrides, |all| ControlPlane::pin_among(all, workload)),
             template,
             binding,
             works: self.known(BTreeMap::new()),
             claim,
             overrides,
             clusters: self.clusters_by_name(),
-            canary: Seen::unknown("not read"),
-            leases: Seen::unknown("not read"),
             profiles: self.profiles.clone(),
+            ..ControlPlane::unread("it has not begun")
+        };
+        Snapshot {
+            plane,
             metrics: queries.map(|query| (query, self.known(Ok(Vec::new())))).collect(),
             members,
-            others: Others::new(),
             other_managers,
             scalers,
             desired: self.known(Desired {
@@ -444,10 +444,8 @@ impl Look {
             }),
             policy,
             arriving: self.known(Vec::new()),
-            admission: None,
-            watched: std::time::Duration::ZERO,
-            warnings: Vec::new(),
             record: self.known(None),
+            ..Snapshot::unread(workload.clone(), "it has not begun")
         }
     }
 
@@ -593,15 +591,6 @@ fn member(object: Seen<Option<Value>>) -> Member {
         nodes: Seen::unknown("not read"),
         silent: false,
     }
-}
-
-fn pin_of(overrides: &Seen<Overrides>, workload: &ObjectKey) -> Seen<Option<OverridePolicy>> {
-    map(overrides, |all| {
-        let name = pin::name(workload);
-        let namespaced = all.namespaced.iter();
-        let mut namespaced = namespaced.filter(|policy| policy.metadata.name.as_deref() == Some(&name));
-        namespaced.next().cloned()
-    })
 }
 
 async fn get<T: DeserializeOwned>(

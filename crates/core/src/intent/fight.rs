@@ -7,8 +7,8 @@ use std::fmt;
 use kube::core::ObjectMeta;
 use serde_json::Value;
 
+use super::control_plane::Overrides;
 use super::pin::Pin;
-use super::snapshot::Overrides;
 use crate::api::{MARKER_ANNOTATION, PatchOp};
 use cutover_karmada::name::ClusterName;
 use cutover_karmada::overrides::{self, Match, OverrideError, PolicyName};

@@ -6,6 +6,7 @@ pub mod admission;
 pub mod check;
 mod child;
 pub mod control;
+pub mod control_plane;
 pub mod custody;
 pub mod effect;
 pub mod evacuation;
@@ -33,6 +34,7 @@ pub mod snapshot;
 pub mod suspension;
 pub mod warnings;
 
+pub use control_plane::{ControlPlane, Needs};
 pub use effect::Effect;
 pub use seen::{NotKnown, Read, Seen};
 pub use snapshot::Snapshot;

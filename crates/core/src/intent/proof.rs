@@ -7,8 +7,9 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use serde_json::Value;
 
+use super::control_plane::Overrides;
 use super::seen::{NotKnown, Read};
-use super::snapshot::{Member, Overrides};
+use super::snapshot::Member;
 use crate::api::{Capture, MARKER_ANNOTATION, Offered};
 use crate::profile::{NoCapture, Profile};
 use cutover_karmada::name::ClusterName;

@@ -1,43 +1,27 @@
 //! What a machine may look at in one pass: fresh reads, in the order in which they were sent.
 
 use std::collections::BTreeMap;
-use std::sync::Arc;
 use std::time::Duration;
 
 use serde_json::Value;
 
 use super::admission::Outcome;
 use super::check::Others;
+use super::control_plane::ControlPlane;
 use super::other_managers::OtherManager;
 use super::record::Record;
 use super::scalers::Scaler;
 use super::seen::Seen;
-use crate::api::{Claim, Guard, HeldPolicy, LeaseSeen, PolicyName, WorkloadProfile};
+use crate::api::{Guard, HeldPolicy, PolicyName};
 use cutover_karmada::name::{ClusterName, ObjectKey};
-use cutover_karmada::{
-    Cluster, ClusterOverridePolicy, OverridePolicy, PropagationPolicy, PropagationSpec, ResourceBinding, Work,
-};
+use cutover_karmada::{PropagationPolicy, PropagationSpec};
 
 /// One pass's view of the control plane, the members and Git.
 #[derive(Clone, Debug)]
 pub struct Snapshot {
     /// Without a namespace, it is of cluster scope.
     pub workload: ObjectKey,
-    pub template: Seen<Option<Value>>,
-    /// That of a workload of cluster scope is read from a `ClusterResourceBinding`, and its pin from a `ClusterOverridePolicy`.
-    pub binding: Seen<Option<ResourceBinding>>,
-    /// The Works of the binding, by the cluster they are for; Terminating ones included.
-    pub works: Seen<BTreeMap<ClusterName, Work>>,
-    pub claim: Seen<Option<Claim>>,
-    /// Read before anything of a member is read: see [`super::proof::Release`].
-    pub pin: Seen<Option<OverridePolicy>>,
-    pub overrides: Seen<Overrides>,
-    pub clusters: Seen<Arc<BTreeMap<ClusterName, Cluster>>>,
-    /// The binding of the canary that the journal names.
-    pub canary: Seen<Option<ResourceBinding>>,
-    /// By name of the controller.
-    pub leases: Seen<BTreeMap<String, LeaseSeen>>,
-    pub profiles: Seen<Vec<WorkloadProfile>>,
+    pub plane: ControlPlane,
     /// What Prometheus says, by query; read only where checks are due.
     pub metrics: BTreeMap<String, Seen<Sampled>>,
     /// What checks are about beside the copy itself; read only where they are due.
@@ -66,15 +50,6 @@ pub struct Snapshot {
 
 /// The value of every sample of a query's answer, or why there can't be an answer, however often it is asked.
 pub type Sampled = Result<Vec<f64>, String>;
-
-/// Every override policy that may apply to the workload, the pin included.
-#[derive(Clone, Debug, Default)]
-pub struct Overrides {
-    pub cluster_wide: Arc<Vec<ClusterOverridePolicy>>,
-    pub namespaced: Arc<Vec<OverridePolicy>>,
-    /// Every `apiVersion` under which the control plane serves the workload's kind: a selector means exactly one.
-    pub versions: Arc<Vec<String>>,
-}
 
 /// What was read of the workload in one member, through the cluster proxy.
 #[derive(Clone, Debug)]
@@ -143,6 +118,29 @@ pub struct DesiredTemplate {
 }
 
 impl Snapshot {
+    /// Nothing was read.
+    pub fn unread(workload: ObjectKey, why: &str) -> Self {
+        fn unread<T>(why: &str) -> Seen<T> {
+            Seen::unknown(format!("not read: {why}"))
+        }
+        Self {
+            workload,
+            plane: ControlPlane::unread(why),
+            metrics: BTreeMap::new(),
+            others: Others::new(),
+            members: BTreeMap::new(),
+            other_managers: Vec::new(),
+            scalers: unread(why),
+            desired: unread(why),
+            policy: unread(why),
+            arriving: unread(why),
+            admission: None,
+            watched: Duration::ZERO,
+            warnings: Vec::new(),
+            record: unread(why),
+        }
+    }
+
     /// Returns what was read of a member.
     pub fn member(&self, cluster: &ClusterName) -> Result<&Member, super::NotKnown> {
         self.members

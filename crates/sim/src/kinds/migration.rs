@@ -41,7 +41,9 @@ impl Kind for Migration {
         let asked = joined.filter(|cluster| migration::asks_for_nodes(&intent.spec, status, cluster));
         view.doubted = asked.cloned().collect();
         let record = view.of_git(|git| git.record(&intent.uid));
-        snapshot(view, canary.as_deref(), record)
+        let mut snapshot = snapshot(view, canary.as_deref(), record);
+        snapshot.plane.keep(migration::needs(status, true));
+        snapshot
     }
 
     fn step(input: &Input<'_, Self>) -> Step<MigrationStatus> {

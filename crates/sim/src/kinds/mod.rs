@@ -17,8 +17,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use cutover_core::api::{Claim, PolicyName};
+use cutover_core::intent::control_plane::Overrides;
 use cutover_core::intent::record::Record;
-use cutover_core::intent::snapshot::{Desired, Overrides, OwnPolicy};
+use cutover_core::intent::snapshot::{Desired, OwnPolicy};
 use cutover_core::intent::{Read, Seen, Snapshot};
 use cutover_karmada::name::ClusterName;
 use cutover_karmada::{OverridePolicy, PropagationPolicy, ResourceBinding, Work};
@@ -125,77 +126,51 @@ fn again<T>(seen: &mut Seen<T>, now: Read, is_same: bool, copy: impl FnOnce() ->
     }
 }
 
-/// A world of which nothing has been read.
-fn unread(workload: &Workload) -> Snapshot {
-    fn not<T>() -> Seen<T> {
-        Seen::unknown("not read in the simulation")
-    }
-    Snapshot {
-        workload: workload.key.clone(),
-        template: not(),
-        binding: not(),
-        claim: not(),
-        policy: not(),
-        works: not(),
-        pin: not(),
-        overrides: not(),
-        clusters: not(),
-        canary: not(),
-        leases: not(),
-        profiles: not(),
-        metrics: BTreeMap::new(),
-        others: BTreeMap::new(),
-        members: BTreeMap::new(),
-        other_managers: Vec::new(),
-        scalers: not(),
-        desired: not(),
-        arriving: not(),
-        admission: None,
-        watched: Duration::ZERO,
-        warnings: Vec::new(),
-        record: not(),
-    }
-}
-
 /// What every intent that pins a workload sees of it. `record`: what Git has of it.
 fn snapshot(view: &mut View<'_>, canary: Option<&str>, record: Seen<Option<Arc<Record>>>) -> Box<Snapshot> {
     let (mut snapshot, was) = match view.last.take() {
         Some(last) => (last.snapshot, Some(last.of)),
-        None => (Box::new(unread(view.before())), None),
+        None => {
+            let workload = view.before().key.clone();
+            (Box::new(Snapshot::unread(workload, "in the simulation")), None)
+        }
     };
     let now = sources(view, canary, &record);
     let is_same =
         |are_same: fn(&Sources, &Sources) -> bool| was.as_ref().is_some_and(|was| are_same(was, &now));
     let template_is = is_same(|was, is| same(was.before.template.as_ref(), is.before.template.as_ref()));
-    again(&mut snapshot.template, view.read(), template_is, || {
+    again(&mut snapshot.plane.template, view.read(), template_is, || {
         template(view)
     });
     let binding_is = is_same(|was, is| same(was.before.binding.as_ref(), is.before.binding.as_ref()));
-    again(&mut snapshot.binding, view.read(), binding_is, || binding(view));
+    again(&mut snapshot.plane.binding, view.read(), binding_is, || {
+        binding(view)
+    });
     let claim_is = is_same(|was, is| same(was.before.claim.as_ref(), is.before.claim.as_ref()));
-    again(&mut snapshot.claim, view.read(), claim_is, || claim(view));
+    again(&mut snapshot.plane.claim, view.read(), claim_is, || claim(view));
     let policy_is = is_same(|was, is| same(was.before.policy.as_ref(), is.before.policy.as_ref()));
     again(&mut snapshot.policy, view.read(), policy_is, || own_policy(view));
     let works_are = is_same(|was, is| same_works(&was.after, &is.after));
-    again(&mut snapshot.works, view.read(), works_are, || works(view));
+    again(&mut snapshot.plane.works, view.read(), works_are, || works(view));
     let pin_is = is_same(|was, is| same(was.after.pin.as_ref(), is.after.pin.as_ref()));
-    again(&mut snapshot.pin, view.read(), pin_is, || pin(view));
-    again(&mut snapshot.overrides, view.read(), pin_is, || {
+    again(&mut snapshot.plane.pin, view.read(), pin_is, || pin(view));
+    again(&mut snapshot.plane.overrides, view.read(), pin_is, || {
         all_overrides(view)
     });
-    snapshot.clusters = view.clusters();
+    snapshot.plane.clusters = view.clusters();
     let canary_is = is_same(|was, is| was.canary == is.canary);
-    again(&mut snapshot.canary, view.read(), canary_is, || {
+    again(&mut snapshot.plane.canary, view.read(), canary_is, || {
         canary.and_then(|name| view.then.canary(name))
     });
     let leases_are = snapshot
+        .plane
         .leases
         .get()
         .is_ok_and(|known| *known == *view.then.leases);
-    again(&mut snapshot.leases, view.read(), leases_are, || {
+    again(&mut snapshot.plane.leases, view.read(), leases_are, || {
         (*view.then.leases).clone()
     });
-    again(&mut snapshot.profiles, view.read(), true, Vec::new);
+    again(&mut snapshot.plane.profiles, view.read(), true, Vec::new);
     look_at_members(view, &mut snapshot, was.as_ref(), &now);
     again(&mut snapshot.desired, view.read(), true, Desired::default);
     again(&mut snapshot.arriving, view.read(), true, Vec::new);

@@ -1,8 +1,6 @@
-use std::collections::BTreeMap;
-
 use cutover_core::api::{Finding, RolloutPhase as Phase, RolloutSpec, RolloutStatus, WaitCode, WaveApproval};
 use cutover_core::intent::rollout::{self, Goal, Snapshot};
-use cutover_core::intent::{Seen, Step};
+use cutover_core::intent::{ControlPlane, Seen, Step};
 use serde_json::Value;
 
 use super::{binding, overrides, pin, template, works};
@@ -34,11 +32,9 @@ impl Kind for Rollout {
         };
         let (binding, claim) = (binding(view), view.before().claim.as_deref().cloned());
         let (works, pin) = (works(view), pin(view));
-        Box::new(Snapshot {
-            workload: view.before().key.clone(),
+        let begins = matches!(rehearsed.get(), Ok(Some(_)));
+        let mut plane = ControlPlane {
             template: view.known(live),
-            goal,
-            rehearsed,
             binding: view.known(binding),
             claim: view.known(claim),
             works: view.known(works),
@@ -46,13 +42,18 @@ impl Kind for Rollout {
             overrides: overrides(view),
             clusters: view.clusters(),
             profiles: view.known(Vec::new()),
+            ..ControlPlane::unread("in the simulation")
+        };
+        plane.keep(rollout::needs(&intent.status, begins));
+        Box::new(Snapshot {
+            plane,
+            goal,
+            rehearsed,
             members: view
                 .each_member(|member, workload, read| member.see(workload, false, read))
                 .into_iter()
                 .collect(),
-            metrics: BTreeMap::new(),
-            others: BTreeMap::new(),
-            other_managers: Vec::new(),
+            ..Snapshot::unread(view.before().key.clone(), "in the simulation")
         })
     }
 

@@ -1,7 +1,7 @@
 use cutover_core::api::{Finding, ReplicaShiftSpec, ReplicaShiftStatus, ShiftPhase as Phase};
 use cutover_core::intent::custody::canary_name;
 use cutover_core::intent::shift::{self, Snapshot, replicas_of, suspension_name};
-use cutover_core::intent::{Seen, Step};
+use cutover_core::intent::{ControlPlane, Seen, Step};
 
 use super::{binding, overrides, pin, policy, template, works};
 use crate::actor::{Input, Intent, Kind, View, Word};
@@ -37,14 +37,10 @@ impl Kind for ReplicaShift {
             let wanted = git.templates.get(&intent.workload)?;
             replicas_of(&wanted.manifest)
         };
-        Box::new(Snapshot {
-            workload: view.before().key.clone(),
+        let mut plane = ControlPlane {
             template: view.known(template),
-            other_managers: Vec::new(),
-            wanted_in_git: view.known(in_git(&view.then.git)),
             binding: view.known(binding),
             works: view.known(works),
-            policy: view.known(policy),
             claim: view.known(claim),
             pin: view.known(pin),
             overrides: overrides(view),
@@ -52,11 +48,17 @@ impl Kind for ReplicaShift {
             canary: view.known(canary),
             leases: view.leases(),
             profiles: view.known(Vec::new()),
+        };
+        plane.keep(shift::needs(status, true));
+        Box::new(Snapshot {
+            plane,
+            wanted_in_git: view.known(in_git(&view.then.git)),
+            policy: view.known(policy),
             autoscalers: view.known(Vec::new()),
             members: copies.into_iter().collect(),
             own_pods: view.known(Vec::new()),
             suspension: view.known(suspension),
-            admission: None,
+            ..Snapshot::unread(view.before().key.clone(), "in the simulation")
         })
     }
 

@@ -1,8 +1,8 @@
 use cutover_core::api::{Finding, SuspensionPhase as Phase, SuspensionSpec, SuspensionStatus};
 use cutover_core::intent::custody::canary_name;
 use cutover_core::intent::pin::OWNER_LABEL;
-use cutover_core::intent::suspension::{self, Copy, PinContext, Snapshot, binding_id, carries};
-use cutover_core::intent::{Seen, Step};
+use cutover_core::intent::suspension::{self, Copy, Snapshot, binding_id, carries};
+use cutover_core::intent::{ControlPlane, Seen, Step};
 
 use super::{binding, overrides, pin, policy, policy_name, template, works};
 use crate::actor::{Input, Intent, Kind, View, Word, uids};
@@ -117,7 +117,7 @@ fn pin_context(
     view: &mut View<'_>,
     intent: &Intent<Suspension>,
     policy: Option<&cutover_karmada::PropagationPolicy>,
-) -> Option<PinContext> {
+) -> Option<ControlPlane> {
     let target = intent.spec.target.workload.as_ref()?;
     let wanted = match &intent.status.journal {
         Some(journal) => journal.pin.is_some(),
@@ -127,10 +127,11 @@ fn pin_context(
         return None;
     }
     let (template, pin) = (template(view), pin(view));
-    Some(PinContext {
+    Some(ControlPlane {
         template: view.known(template),
         pin: view.known(pin),
         overrides: overrides(view),
         clusters: view.clusters(),
+        ..ControlPlane::unread("a pin does not need it")
     })
 }

@@ -3,18 +3,18 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use futures::future::join3;
-use kube::api::ObjectMeta;
+use futures::future::{BoxFuture, join3};
 use serde::de::DeserializeOwned;
 use serde_json::Value;
 
 use super::ask::{all, by_cluster, get, list, map, optional, rehearse, versions};
-use super::{Parts, served};
-use cutover_core::api::{self, Claim};
-use cutover_core::intent::snapshot::{Member, Overrides};
-use cutover_core::intent::{self, Seen, pin};
+use super::{Parts, leases, served};
+use cutover_core::api::{self, Claim, WorkloadProfile};
+use cutover_core::intent::control_plane::{Named, Overrides};
+use cutover_core::intent::snapshot::Member;
+use cutover_core::intent::{self, ControlPlane, Needs, Seen};
 use cutover_karmada::name::{ClusterName, Gvk, ObjectKey};
-use cutover_karmada::{self as karmada, ClusterResourceBinding, OverridePolicy, ResourceBinding, Work, meta};
+use cutover_karmada::{self as karmada, ClusterResourceBinding, ResourceBinding, Work, meta};
 
 /// A workload, and how it is asked for.
 #[derive(Clone, Copy)]
@@ -24,7 +24,54 @@ pub(super) struct Around<'a> {
     pub gvk: &'a Gvk,
 }
 
+/// Reads something, if that is wanted.
+pub(super) async fn only<T>(wanted: bool, read: impl Future<Output = T>) -> Option<T> {
+    if wanted { Some(read.await) } else { None }
+}
+
+fn put<T>(place: &mut T, read: Option<T>) {
+    if let Some(read) = read {
+        *place = read;
+    }
+}
+
 impl Around<'_> {
+    /// Reads what is needed of the control plane: all at once, but for what depends on an answer. Each round costs every pass of
+    /// every intent.
+    pub(super) fn plane<'a>(&'a self, needs: Needs, named: Named<'a>) -> BoxFuture<'a, ControlPlane> {
+        // So many reads at once are a large future.
+        Box::pin(self.parts_of_plane(needs, named))
+    }
+
+    async fn parts_of_plane(&self, needs: Needs, named: Named<'_>) -> ControlPlane {
+        let when = |part| needs.intersects(part);
+        let mut plane = ControlPlane::unread("it is not needed in this phase");
+        let (template, bound, claim, overrides, clusters, canary, leases, profiles) = tokio::join!(
+            only(when(Needs::TEMPLATE), self.template()),
+            only(when(Needs::BINDING | Needs::WORKS), self.binding_and_works(named)),
+            only(when(Needs::CLAIM), self.claim()),
+            only(when(Needs::OVERRIDES), self.overrides()),
+            only(when(Needs::CLUSTERS), self.clusters()),
+            only(when(Needs::CANARY), self.canary(named.canary)),
+            only(when(Needs::LEASES), leases::leases(self.parts)),
+            only(when(Needs::PROFILES), self.profiles()),
+        );
+        if let Some(overrides) = &overrides {
+            plane.pin = map(overrides, |all| ControlPlane::pin_among(all, self.workload));
+        }
+        let (binding, works) = bound.unzip();
+        put(&mut plane.template, template);
+        put(&mut plane.binding, binding);
+        put(&mut plane.works, works);
+        put(&mut plane.claim, claim);
+        put(&mut plane.overrides, overrides);
+        put(&mut plane.clusters, clusters);
+        put(&mut plane.canary, canary);
+        put(&mut plane.leases, leases);
+        put(&mut plane.profiles, profiles);
+        plane
+    }
+
     pub(super) async fn template(&self) -> Seen<Option<Value>> {
         let (namespace, name) = (self.workload.namespace.as_deref(), &self.workload.name);
         get(&self.parts.cluster, self.gvk.clone(), namespace, name).await
@@ -69,7 +116,7 @@ impl Around<'_> {
     }
 
     /// To a workload of cluster scope Karmada applies no policy of a namespace.
-    pub(super) async fn overrides(&self) -> Seen<Overrides> {
+    async fn overrides(&self) -> Seen<Overrides> {
         let of = "policy.karmada.io/v1alpha1";
         let namespace = self.workload.namespace.as_deref();
         let namespaced = async {
@@ -105,38 +152,13 @@ impl Around<'_> {
         }
     }
 
-    /// Returns the pin among all that was read.
-    pub(super) fn pin(&self, overrides: &Seen<Overrides>) -> Seen<Option<OverridePolicy>> {
-        let name = pin::name(self.workload);
-        let is_pin = |metadata: &ObjectMeta| metadata.name.as_deref() == Some(&name);
-        map(overrides, |all| {
-            if self.workload.namespace.is_some() {
-                let mut all = all.namespaced.iter();
-                return all.find(|policy| is_pin(&policy.metadata)).cloned();
-            }
-            let mut all = all.cluster_wide.iter();
-            let policy = all.find(|policy| is_pin(&policy.metadata))?;
-            Some(policy.clone().into())
-        })
-    }
-
-    /// The Works are found by the binding's id, which stays when names are hashed; they are read after the binding.
+    /// The Works are found by the binding's id; they are read after the binding.
     pub(super) async fn binding_and_works(
         &self,
+        named: Named<'_>,
     ) -> (Seen<Option<ResourceBinding>>, Seen<BTreeMap<ClusterName, Work>>) {
-        let name = meta::binding_name(&self.workload.name, &self.workload.kind);
-        let binding = self.binding(&name).await;
-        let label = meta::binding_id_label(self.workload.namespace.is_none());
-        let id = match &binding {
-            Seen::Known { value, .. } => {
-                let labels = value
-                    .as_ref()
-                    .and_then(|binding| binding.metadata.labels.as_ref());
-                labels.and_then(|labels| labels.get(label)).cloned()
-            }
-            Seen::Unknown { .. } => None,
-        };
-        let works = match id {
+        let binding = self.binding(&named.binding(self.workload)).await;
+        let works = match ControlPlane::binding_id(&binding, self.workload, named) {
             Some(id) => self.works(&id).await,
             None => Seen::unknown("the binding's id is not known"),
         };
@@ -161,6 +183,24 @@ impl Around<'_> {
                 map(&binding, |binding| binding.clone().map(ResourceBinding::from))
             }
         }
+    }
+
+    pub(super) async fn canary(&self, name: Option<&str>) -> Seen<Option<ResourceBinding>> {
+        match name {
+            Some(name) => self.parts.canaries.look(self.parts, name).await,
+            None => Seen::known(None, self.instant()),
+        }
+    }
+
+    async fn profiles(&self) -> Seen<Vec<WorkloadProfile>> {
+        list(
+            &self.parts.cluster,
+            api::API_VERSION,
+            "WorkloadProfile",
+            None,
+            None,
+        )
+        .await
     }
 
     /// The copy in one member; nothing is asked about its pods.

@@ -25,7 +25,7 @@ use cutover_core::api::{
     Rollout, RolloutPolicy, Suspension, SuspensionPhase, WorkloadRef,
 };
 use cutover_core::intent::rollout_policy::{self, Selected, labels};
-use cutover_core::intent::{Seen, custody, failover, moves, shift, suspension};
+use cutover_core::intent::{Needs, Seen, custody, failover, moves, shift, suspension};
 use cutover_core::plan::Forecast;
 use cutover_core::report::{
     self, DryRunOutcome, failover_forecast, moves_forecast, rollout_forecast, rollout_policy_forecast,
@@ -97,7 +97,7 @@ pub(in crate::reconcile) async fn dry_run(
             let binding = events
                 .snapshot
                 .as_ref()
-                .map_or(&unread, |snapshot| &snapshot.around.binding);
+                .map_or(&unread, |snapshot| &snapshot.around.plane.binding);
             Some(failover_forecast(
                 &events.intent.spec,
                 &events.status,
@@ -224,6 +224,11 @@ async fn place(parts: &Parts, intent: &Rollout, status: &api::RolloutStatus) -> 
     }
 }
 
+/// What a machine waits for before it begins. A canary and the leases are of use only afterwards.
+fn before_it_begins() -> Needs {
+    Needs::all() - Needs::CANARY - Needs::LEASES
+}
+
 /// A kind whose beginning can be told before it begins.
 trait Predictable: Kind {
     /// Returns whether an attempt has begun and not ended.
@@ -247,16 +252,8 @@ impl Predictable for RolloutController {
     }
 
     fn unread(snapshot: &Self::Snapshot) -> Vec<String> {
-        whys([
-            why(&snapshot.template),
-            why(&snapshot.rehearsed),
-            why(&snapshot.binding),
-            why(&snapshot.works),
-            why(&snapshot.claim),
-            why(&snapshot.overrides),
-            why(&snapshot.clusters),
-            why(&snapshot.profiles),
-        ])
+        let gaps = snapshot.plane.gaps(before_it_begins());
+        gaps.into_iter().chain(why(&snapshot.rehearsed)).collect()
     }
 }
 
@@ -267,20 +264,14 @@ impl Predictable for ReplicaShiftController {
 
     fn unread(snapshot: &shift::Snapshot) -> Vec<String> {
         let members = snapshot.members.values().filter_map(why);
-        let mut all = whys([
-            why(&snapshot.template),
-            why(&snapshot.binding),
-            why(&snapshot.works),
+        let mut gaps = snapshot.plane.gaps(before_it_begins());
+        gaps.extend(whys([
             why(&snapshot.policy),
-            why(&snapshot.claim),
-            why(&snapshot.overrides),
-            why(&snapshot.clusters),
-            why(&snapshot.profiles),
             why(&snapshot.autoscalers),
             why(&snapshot.own_pods),
-        ]);
-        all.extend(members);
-        all
+        ]));
+        gaps.extend(members);
+        gaps
     }
 }
 
@@ -324,16 +315,7 @@ impl Predictable for FailoverController {
     }
 
     fn unread(snapshot: &failover::Snapshot) -> Vec<String> {
-        let around = &snapshot.around;
-        whys([
-            why(&around.template),
-            why(&around.binding),
-            why(&around.works),
-            why(&around.claim),
-            why(&around.overrides),
-            why(&around.clusters),
-            why(&around.profiles),
-        ])
+        snapshot.around.plane.gaps(before_it_begins())
     }
 }
 

@@ -10,6 +10,7 @@ use super::ask::get;
 use super::members::Selector;
 use super::{Parts, metrics, others};
 use cutover_core::api::{Move, Verify, WorkloadProfile};
+use cutover_core::intent::control_plane::Named;
 use cutover_core::intent::moves::Evicting;
 use cutover_core::intent::snapshot::{Member, Pod};
 use cutover_core::intent::{Seen, pin};
@@ -31,7 +32,7 @@ pub(super) async fn look(
         gvk: &gvk,
     };
     let claim = around.claim().await;
-    let (binding, works) = around.binding_and_works().await;
+    let (binding, works) = around.binding_and_works(Named::default()).await;
     let journaled = one.eviction.as_deref();
     // That of a binding that is gone is known from before.
     let works = match (&binding, journaled.filter(|known| !known.binding_id.is_empty())) {

@@ -109,9 +109,11 @@ fn means(
         return Some(Means::Change(Part::Canary));
     }
     Some(match key.kind.as_str() {
-        "Claim" => Means::nothing_if(is_known(parts, key, &last.claim, |claim: &Claim| &claim.metadata)),
+        "Claim" => Means::nothing_if(is_known(parts, key, &last.plane.claim, |claim: &Claim| {
+            &claim.metadata
+        })),
         "OverridePolicy" | "ClusterOverridePolicy" if key.name == pin::name(&last.workload) => {
-            Means::nothing_if(is_known(parts, key, &last.pin, |pin: &OverridePolicy| {
+            Means::nothing_if(is_known(parts, key, &last.plane.pin, |pin: &OverridePolicy| {
                 &pin.metadata
             }))
         }
@@ -207,31 +209,31 @@ pub(super) async fn take_in(
     match (effect, answer) {
         // What comes before a claim has to be seen under it, and so has what is listed; and the pin comes after a look of its own.
         (Effect::CreateClaim { .. } | Effect::ReplaceClaim { .. }, Some(claim)) => {
-            snapshot.claim = known(*claim, now);
-            is_committed && snapshot.claim.get().is_ok()
+            snapshot.plane.claim = known(*claim, now);
+            is_committed && snapshot.plane.claim.get().is_ok()
         }
         // One that somebody keeps from being deleted is there still.
         (Effect::DeleteClaim { .. } | Effect::DeletePin { .. }, Some(object)) if is_kept(&object) => false,
         (Effect::DeleteClaim { .. }, Some(_)) => {
-            snapshot.claim = Seen::known(None, now);
+            snapshot.plane.claim = Seen::known(None, now);
             ends
         }
         (Effect::WritePin(_), Some(pin)) => {
-            snapshot.pin = known(*pin, now);
-            (ends || is_first) && snapshot.pin.get().is_ok()
+            snapshot.plane.pin = known(*pin, now);
+            (ends || is_first) && snapshot.plane.pin.get().is_ok()
         }
         (Effect::DeletePin { .. }, Some(_)) => {
-            snapshot.pin = Seen::known(None, now);
+            snapshot.plane.pin = Seen::known(None, now);
             false
         }
         (Effect::PatchBinding { .. } | Effect::PatchBindingStatus { .. }, Some(binding)) => {
-            snapshot.binding = if is_cluster_scoped {
+            snapshot.plane.binding = if is_cluster_scoped {
                 let binding: Seen<Option<ClusterResourceBinding>> = known(*binding, now);
                 ask::map(&binding, |binding| binding.clone().map(ResourceBinding::from))
             } else {
                 known(*binding, now)
             };
-            comes_down && snapshot.binding.get().is_ok()
+            comes_down && snapshot.plane.binding.get().is_ok()
         }
         (Effect::PushRecord(_), _) => {
             observe::again(parts, intent, &status, snapshot, [Part::Record]).await;

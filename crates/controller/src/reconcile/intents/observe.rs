@@ -5,23 +5,26 @@ use std::time::Duration;
 
 use futures::future::join_all;
 use serde::de::DeserializeOwned;
+use serde_json::Value;
 
-use super::around::Around;
-use super::ask::{get, list};
+use super::around::{Around, only};
+use super::ask::get;
 use super::members::Selector;
 use super::nearby::Followee;
-use super::{Parts, leases, metrics, other_managers, others, wanted};
+use super::{Parts, metrics, other_managers, others};
 use cutover_cluster::{Answer, Lookup};
 use cutover_core::api::{Guard, Migration, MigrationSpec, MigrationStatus, Phase};
 use cutover_core::intent::admission::{self, Outcome};
 use cutover_core::intent::check::Others;
+use cutover_core::intent::control_plane::Named;
 use cutover_core::intent::custody::canary_name;
+use cutover_core::intent::other_managers::OtherManager;
 use cutover_core::intent::scalers::{self, Scaler};
 use cutover_core::intent::snapshot::Sampled;
-use cutover_core::intent::{self, Seen, Snapshot, warnings};
+use cutover_core::intent::{self, Seen, Snapshot, migration, warnings};
 use cutover_core::profile::{self, Profile};
+use cutover_karmada::ResourceBinding;
 use cutover_karmada::name::{ClusterName, Gvk, ObjectKey};
-use cutover_karmada::{ResourceBinding, Work, meta};
 
 /// What is looked at besides, because of what the worker did.
 #[derive(Clone, Debug)]
@@ -47,9 +50,9 @@ impl Part {
     /// Returns whether a look could not have this part.
     pub(super) fn is_unknown(self, snapshot: &Snapshot) -> bool {
         match self {
-            Self::Binding => snapshot.binding.get().is_err(),
-            Self::Works => snapshot.works.get().is_err(),
-            Self::Canary => snapshot.canary.get().is_err(),
+            Self::Binding => snapshot.plane.binding.get().is_err(),
+            Self::Works => snapshot.plane.works.get().is_err(),
+            Self::Canary => snapshot.plane.canary.get().is_err(),
             Self::Record => snapshot.record.get().is_err(),
         }
     }
@@ -77,9 +80,9 @@ pub(super) async fn again(
     };
     for part in which {
         match part {
-            Part::Binding => snapshot.binding = look.around().binding(&journal.binding.name).await,
-            Part::Works => snapshot.works = look.around().works(&journal.binding.id).await,
-            Part::Canary => snapshot.canary = look.canary().await,
+            Part::Binding => snapshot.plane.binding = look.around().binding(&journal.binding.name).await,
+            Part::Works => snapshot.plane.works = look.around().works(&journal.binding.id).await,
+            Part::Canary => snapshot.plane.canary = look.canary().await,
             Part::Record => snapshot.record = look.record().await,
         }
     }
@@ -93,7 +96,7 @@ pub(super) fn followee(
 ) -> Option<Followee> {
     let journal = status.journal_in_force()?;
     let profile = Profile::compile("in force", &journal.profile).ok();
-    let template = snapshot.template.get().ok().and_then(Option::as_ref);
+    let template = snapshot.plane.template.get().ok().and_then(Option::as_ref);
     Some(Followee {
         gvk: intent.spec_in_force().workload.gvk(),
         namespace: snapshot.workload.namespace.clone(),
@@ -113,11 +116,11 @@ pub(super) async fn snapshot(
     let namespace = intent.metadata.namespace.as_deref();
     let ended = status.phase.is_terminal();
     if ended && !also.sent {
-        return nothing(spec.workload.key(namespace), "the intent has ended");
+        return Snapshot::unread(spec.workload.key(namespace), "the intent has ended");
     }
     let workload = match is_cluster_scoped(parts, spec, status).await {
         Ok(cluster_scoped) => spec.workload.key(namespace.filter(|_| !cluster_scoped)),
-        Err(error) => return nothing(spec.workload.key(namespace), &error.to_string()),
+        Err(error) => return Snapshot::unread(spec.workload.key(namespace), &error.to_string()),
     };
     let look = MigrationReader {
         parts,
@@ -127,18 +130,17 @@ pub(super) async fn snapshot(
         workload,
         gvk: spec.workload.gvk(),
     };
+    let mut snapshot = Box::pin(look.control_plane()).await;
     if status.phase == Phase::Pending {
-        let snapshot = Box::pin(look.before_the_start()).await;
         return Box::pin(look.after_an_end_on_record(snapshot)).await;
     }
-    let mut snapshot = Box::pin(look.control_plane()).await;
     if ended {
         return snapshot;
     }
-    let involved = look.involved(&snapshot);
+    let involved = migration::involved(spec, status, &snapshot.plane);
     let scalers = look.scalers(&snapshot, involved.clone(), also.scalers);
-    let template = snapshot.template.get().ok().and_then(Option::as_ref);
-    let has_binding = !matches!(snapshot.binding.get(), Ok(None));
+    let template = snapshot.plane.template.get().ok().and_then(Option::as_ref);
+    let has_binding = !matches!(snapshot.plane.binding.get(), Ok(None));
     let profile = look.profile(&snapshot);
     let members = involved.into_iter().map(|cluster| {
         let look = &look;
@@ -210,37 +212,6 @@ pub(super) fn canary(intent: &Migration) -> Option<String> {
     ))
 }
 
-fn nothing(workload: ObjectKey, why: &str) -> Snapshot {
-    fn unread<T>(why: &str) -> Seen<T> {
-        Seen::unknown(format!("not read: {why}"))
-    }
-    Snapshot {
-        workload,
-        template: unread(why),
-        binding: unread(why),
-        works: unread(why),
-        claim: unread(why),
-        pin: unread(why),
-        overrides: unread(why),
-        clusters: unread(why),
-        canary: unread(why),
-        leases: unread(why),
-        profiles: unread(why),
-        members: BTreeMap::new(),
-        desired: unread(why),
-        policy: unread(why),
-        arriving: unread(why),
-        admission: None,
-        watched: Duration::ZERO,
-        warnings: Vec::new(),
-        record: unread(why),
-        metrics: BTreeMap::new(),
-        others: Others::new(),
-        other_managers: Vec::new(),
-        scalers: unread(why),
-    }
-}
-
 /// One pass's look, for one intent.
 pub(super) struct MigrationReader<'a> {
     pub parts: &'a Parts,
@@ -260,17 +231,45 @@ impl MigrationReader<'_> {
         }
     }
 
-    /// An intent that waits for its turn costs next to nothing.
-    async fn before_the_start(&self) -> Snapshot {
+    /// What is read of the control plane, and of what else it depends on.
+    async fn control_plane(&self) -> Snapshot {
+        let canary = canary(self.intent);
+        let named = Named {
+            binding: self.status.journal_in_force().map(|journal| &journal.binding),
+            canary: canary.as_deref(),
+        };
+        let needs = migration::needs(self.status, true);
         let around = self.around();
-        let policies = async { self.policies(&around.template().await).await };
-        let (claim, record, (policy, arriving)) = tokio::join!(around.claim(), self.record(), policies);
+        // Who waits for its turn has a look at its policies alone, and they depend on the template.
+        let waits = self.status.phase == Phase::Pending;
+        let (plane, record, metrics, template) = tokio::join!(
+            around.plane(needs, named),
+            self.record(),
+            self.metrics(),
+            only(waits, around.template()),
+        );
+        let template = template.as_ref().unwrap_or(&plane.template);
+        let ((policy, arriving), desired, other_managers) = tokio::join!(
+            self.policies(template),
+            self.desired(template),
+            self.other_managers(template),
+        );
         Snapshot {
-            claim,
             policy,
             arriving,
+            desired,
+            other_managers,
             record,
-            ..nothing(self.workload.clone(), "the intent has not begun")
+            metrics,
+            plane,
+            ..Snapshot::unread(self.workload.clone(), "it is not needed in this phase")
+        }
+    }
+
+    async fn other_managers(&self, template: &Seen<Option<Value>>) -> Vec<OtherManager> {
+        match self.status.phase {
+            Phase::Preflight => other_managers::look(&self.parts.cluster, template).await,
+            _ => Vec::new(),
         }
     }
 
@@ -286,139 +285,9 @@ impl MigrationReader<'_> {
         let tenant = record.tenant(journal).clone();
         let around = self.around();
         let (binding, member) = tokio::join!(around.binding(&journal.binding.name), around.copy(&tenant));
-        snapshot.binding = binding;
+        snapshot.plane.binding = binding;
         snapshot.members = BTreeMap::from([(tenant, member)]);
         snapshot
-    }
-
-    /// All at once, but for what depends on an answer: each round costs every pass of every intent.
-    async fn control_plane(&self) -> Snapshot {
-        let (workload, around) = (&self.workload, self.around());
-        let (
-            (binding, works),
-            (template, profiles, desired, (policy, arriving)),
-            claim,
-            overrides,
-            clusters,
-            canary,
-            leases,
-            record,
-            metrics,
-        ) = tokio::join!(
-            self.binding_and_works(),
-            self.template_and_desired(),
-            around.claim(),
-            around.overrides(),
-            around.clusters(),
-            self.canary(),
-            leases::leases(self.parts),
-            self.record(),
-            self.metrics(),
-        );
-        let other_managers = match self.status.phase {
-            Phase::Preflight => other_managers::look(&self.parts.cluster, &template).await,
-            _ => Vec::new(),
-        };
-        Snapshot {
-            workload: workload.clone(),
-            pin: around.pin(&overrides),
-            overrides,
-            clusters,
-            template,
-            binding,
-            works,
-            claim,
-            canary,
-            leases,
-            profiles,
-            desired,
-            policy,
-            arriving,
-            admission: None,
-            watched: Duration::ZERO,
-            warnings: Vec::new(),
-            record,
-            metrics,
-            others: Others::new(),
-            other_managers,
-            scalers: Seen::unknown("not read yet"),
-            members: BTreeMap::new(),
-        }
-    }
-
-    /// The Works are found by the binding's id, which stays when names are hashed. They are read after the binding: a
-    /// cluster that it had just lost still has one.
-    async fn binding_and_works(&self) -> (Seen<Option<ResourceBinding>>, Seen<BTreeMap<ClusterName, Work>>) {
-        let journaled = self
-            .status
-            .journal_in_force()
-            .map(|journal| journal.binding.clone());
-        let name = journaled.as_ref().map_or_else(
-            || meta::binding_name(&self.workload.name, &self.workload.kind),
-            |binding| binding.name.clone(),
-        );
-        let around = self.around();
-        let binding = around.binding(&name).await;
-        let label = meta::binding_id_label(self.workload.namespace.is_none());
-        let id = match (&journaled, &binding) {
-            (Some(journaled), _) => Some(journaled.id.clone()),
-            (
-                None,
-                Seen::Known {
-                    value: Some(binding), ..
-                },
-            ) => binding
-                .metadata
-                .labels
-                .as_ref()
-                .and_then(|labels| labels.get(label))
-                .cloned(),
-            _ => None,
-        };
-        let works = match id {
-            Some(id) => around.works(&id).await,
-            None => Seen::unknown("the binding's id is not known"),
-        };
-        (binding, works)
-    }
-
-    fn involved(&self, snapshot: &Snapshot) -> BTreeSet<ClusterName> {
-        // The other one is proved gone, and stays so until the workload itself is gone: see `Machine::is_lost`.
-        if let Some(journal) = self
-            .status
-            .journal_in_force()
-            .filter(|journal| journal.pin.unpinning)
-            && matches!(snapshot.template.get(), Ok(Some(_)))
-        {
-            return journal.clusters.iter().cloned().collect();
-        }
-        let mut involved = BTreeSet::from([self.spec.to.clone()]);
-        if let Some(journal) = self.status.journal_in_force() {
-            involved.extend([journal.source.clone(), journal.target.clone()]);
-            involved.extend(journal.identities.keys().cloned());
-        }
-        if let Ok(Some(binding)) = snapshot.binding.get() {
-            involved.extend(
-                binding
-                    .spec
-                    .synced_clusters()
-                    .into_iter()
-                    .map(|cluster| cluster.name),
-            );
-            involved.extend(
-                binding
-                    .spec
-                    .graceful_eviction_tasks
-                    .iter()
-                    .map(|task| task.from_cluster.clone()),
-            );
-        }
-        if let Ok(works) = snapshot.works.get() {
-            involved.extend(works.keys().cloned());
-        }
-        // Who only looks at a workload has no target.
-        involved.retain(|name| !name.as_str().is_empty());
-        involved
     }
 
     /// Read where it could undo a hold.
@@ -429,7 +298,7 @@ impl MigrationReader<'_> {
         known: Option<Seen<Vec<Scaler>>>,
     ) -> Seen<Vec<Scaler>> {
         if self.status.journal_in_force().is_none()
-            && let Err(unknown) = snapshot.profiles.get()
+            && let Err(unknown) = snapshot.plane.profiles.get()
         {
             return Seen::unknown(format!("its profile cannot be told: {unknown}"));
         }
@@ -448,23 +317,13 @@ impl MigrationReader<'_> {
             Some(journal) => (*journal.profile).clone(),
             None => {
                 let spec = &self.spec;
-                let given = snapshot.profiles.get().ok()?;
+                let given = snapshot.plane.profiles.get().ok()?;
                 profile::find(given, spec.profile.as_deref(), &spec.workload.gvk())
                     .ok()??
                     .spec
             }
         };
         Profile::compile("in force", &spec).ok()
-    }
-
-    async fn canary(&self) -> Seen<Option<ResourceBinding>> {
-        if !wanted::wants_canary(self.status) {
-            return Seen::unknown("not read behind the barrier");
-        }
-        match canary(self.intent) {
-            Some(name) => self.parts.canaries.look(self.parts, &name).await,
-            None => Seen::known(None, self.instant()),
-        }
     }
 
     /// Tried only under a claim of this intent, for that is what the fence goes by, and not while nothing runs.
@@ -475,8 +334,8 @@ impl MigrationReader<'_> {
             return None;
         }
         let (claim, binding) = (
-            snapshot.claim.get().ok()?.as_ref()?,
-            snapshot.binding.get().ok()?.as_ref()?,
+            snapshot.plane.claim.get().ok()?.as_ref()?,
+            snapshot.plane.binding.get().ok()?.as_ref()?,
         );
         let uid = self.intent.metadata.uid.as_deref().unwrap_or_default();
         if claim.spec.owner.uid != uid || claim.spec.marker.is_empty() || claim.spec.guards {
@@ -522,14 +381,11 @@ impl MigrationReader<'_> {
         get(&self.parts.cluster, gvk, namespace, name).await
     }
 
-    pub(super) async fn list<T: DeserializeOwned>(
-        &self,
-        api_version: &str,
-        kind: &str,
-        namespace: Option<&str>,
-        selector: Option<&str>,
-    ) -> Seen<Vec<T>> {
-        list(&self.parts.cluster, api_version, kind, namespace, selector).await
+    async fn canary(&self) -> Seen<Option<ResourceBinding>> {
+        if migration::wants_canary(self.status) {
+            return self.around().canary(canary(self.intent).as_deref()).await;
+        }
+        Seen::unknown("not read behind the barrier")
     }
 
     /// A read that took no time: what was put together here, after what it was put together from.

@@ -8,9 +8,9 @@ use super::ask::{get, map, rehearse};
 use super::observe::MigrationReader;
 use cutover_cluster::Cluster;
 use cutover_core::api::{self, HeldPolicy, PolicyName};
-use cutover_core::intent::Seen;
 use cutover_core::intent::hold_back::selects;
 use cutover_core::intent::snapshot::{OwnPolicy, PolicyChange};
+use cutover_core::intent::{Seen, migration};
 use cutover_core::plan::{Decision, owned_matches};
 use cutover_karmada::name::{GroupKind, Gvk, ObjectKey};
 use cutover_karmada::{ClusterPropagationPolicy, PropagationPolicy, meta};
@@ -61,6 +61,10 @@ impl MigrationReader<'_> {
         &self,
         template: &Seen<Option<Value>>,
     ) -> (Seen<Option<OwnPolicy>>, Seen<Vec<HeldPolicy>>) {
+        if !migration::wants_policies(self.status) {
+            let unread = "not read in this phase";
+            return (Seen::unknown(unread), Seen::unknown(unread));
+        }
         let own = self.own_policy(template).await;
         let arriving = match (template.get(), own.get()) {
             (Ok(Some(template)), Ok(own)) => {

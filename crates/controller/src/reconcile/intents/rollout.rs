@@ -1,6 +1,6 @@
 //! Rollouts, as the loop carries them out.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 
 use futures::future::{join, join_all};
 use serde::Deserialize;
@@ -12,15 +12,15 @@ use super::kind::{Input, Kind};
 use super::{Parts, Wanted, metrics, other_managers, others, wake};
 use cutover_cluster::Lookup;
 use cutover_core::api::{
-    self, Rollout, RolloutPhase as Phase, RolloutSpec, RolloutStatus, SYNC_MANAGER, WorkloadRef,
+    Rollout, RolloutPhase as Phase, RolloutSpec, RolloutStatus, SYNC_MANAGER, WorkloadRef,
 };
 use cutover_core::error::Error;
-use cutover_core::intent::check::Others;
+use cutover_core::intent::control_plane::Named;
 use cutover_core::intent::rollout::{self, Goal, Snapshot};
-use cutover_core::intent::{Effect, Seen, Step, custody};
+use cutover_core::intent::{ControlPlane, Effect, Needs, Seen, Step};
 use cutover_core::plan::{Decision, owned_matches};
 use cutover_core::report::{self, EventRecord};
-use cutover_karmada::name::{ClusterName, ObjectKey};
+use cutover_karmada::name::ObjectKey;
 
 #[derive(Debug, Default)]
 pub(super) struct RolloutController;
@@ -43,7 +43,7 @@ impl Kind for RolloutController {
             Ok(workload) => workload,
             Err(error) => {
                 let namespace = intent.metadata.namespace.as_deref();
-                return nothing(intent.workload_in_force().key(namespace), &error.to_string());
+                return Snapshot::unread(intent.workload_in_force().key(namespace), &error.to_string());
             }
         };
         let look = Reader {
@@ -59,25 +59,17 @@ impl Kind for RolloutController {
     }
 
     fn watched_keys(intent: &Rollout, snapshot: &Snapshot) -> BTreeSet<ObjectKey> {
-        let mut keys = BTreeSet::from([snapshot.workload.clone()]);
-        let in_flight = intent
-            .status
-            .as_ref()
-            .is_some_and(|status| status.journal.is_some());
-        if in_flight {
-            keys.extend(wake::around(
-                &snapshot.workload,
-                &snapshot.works,
-                snapshot.members.keys(),
-            ));
-        } else if intent
-            .status
-            .as_ref()
-            .is_some_and(|status| status.phase == Phase::Pending)
-        {
-            keys.extend(wake::around(&snapshot.workload, &snapshot.works, [].into_iter()));
-        }
-        keys
+        let status = intent.status.as_ref();
+        let needs = status.map_or(Needs::TEMPLATE, |status| {
+            rollout::needs(status, status.phase == Phase::Pending)
+        });
+        wake::keys(
+            needs,
+            &snapshot.workload,
+            &snapshot.plane,
+            Named::default(),
+            snapshot.members.keys(),
+        )
     }
 
     /// Within a phase the same is read, but for the copies of clusters that are released meanwhile.
@@ -126,29 +118,6 @@ pub(super) async fn workload(
     Ok(named.key(namespace.filter(|_| !cluster_scoped)))
 }
 
-fn nothing(workload: ObjectKey, why: &str) -> Snapshot {
-    fn unread<T>(why: &str) -> Seen<T> {
-        Seen::unknown(format!("not read: {why}"))
-    }
-    Snapshot {
-        workload,
-        template: unread(why),
-        goal: unread(why),
-        rehearsed: unread(why),
-        binding: unread(why),
-        works: unread(why),
-        claim: unread(why),
-        pin: unread(why),
-        overrides: unread(why),
-        clusters: unread(why),
-        profiles: unread(why),
-        members: BTreeMap::new(),
-        metrics: BTreeMap::new(),
-        others: Others::new(),
-        other_managers: Vec::new(),
-    }
-}
-
 struct Reader<'a> {
     intent: &'a Rollout,
     status: &'a RolloutStatus,
@@ -159,30 +128,25 @@ impl Reader<'_> {
     /// At rest, and with nothing to do, one read is all.
     async fn snapshot(&self) -> Snapshot {
         let around = self.around;
-        let mut snapshot = nothing(around.workload.clone(), "nothing is rolled out");
+        let mut snapshot = Snapshot::unread(around.workload.clone(), "nothing is rolled out");
         snapshot.goal = self.goal();
-        snapshot.template = around.template().await;
+        snapshot.plane = around.plane(Needs::TEMPLATE, Named::default()).await;
         snapshot.rehearsed = self.rehearsed(&snapshot).await;
-        let in_flight = self.status.journal.is_some();
         let begins = matches!(snapshot.rehearsed.get(), Ok(Some(_)));
-        if !in_flight && !begins {
+        let needs = rollout::needs(self.status, begins);
+        if needs == Needs::TEMPLATE {
             return snapshot;
         }
-        let ((binding, works), claim, overrides, clusters, profiles) = tokio::join!(
-            around.binding_and_works(),
-            around.claim(),
-            around.overrides(),
-            around.clusters(),
-            self.profiles(),
-        );
-        if !in_flight {
-            snapshot.other_managers = other_managers::look(&around.parts.cluster, &snapshot.template).await;
+        snapshot.plane = ControlPlane {
+            template: snapshot.plane.template,
+            ..around.plane(needs - Needs::TEMPLATE, Named::default()).await
+        };
+        if self.status.journal.is_none() {
+            let template = &snapshot.plane.template;
+            snapshot.other_managers = other_managers::look(&around.parts.cluster, template).await;
         }
-        snapshot.pin = around.pin(&overrides);
-        (snapshot.binding, snapshot.works, snapshot.claim) = (binding, works, claim);
-        (snapshot.overrides, snapshot.clusters, snapshot.profiles) = (overrides, clusters, profiles);
-        // The members after the control plane: what is seen there is not older than what is known here.
-        let copies = self.judged(&snapshot).into_iter().map(async |cluster| {
+        let copies = rollout::judged(self.status, &snapshot.plane);
+        let copies = copies.into_iter().map(async |cluster| {
             let copy = around.copy(&cluster).await;
             (cluster, copy)
         });
@@ -221,7 +185,7 @@ impl Reader<'_> {
 
     /// Another goal is tried, else the target of what is under way: whether the template still is as it shall be.
     async fn rehearsed(&self, snapshot: &Snapshot) -> Seen<Option<Value>> {
-        let Ok(Some(template)) = snapshot.template.get() else {
+        let Ok(Some(template)) = snapshot.plane.template.get() else {
             return Seen::unknown("the template was not read");
         };
         let goal = snapshot.goal.get().ok().and_then(Option::as_ref);
@@ -247,29 +211,6 @@ impl Reader<'_> {
         match self.around.rehearsed(manifest).await {
             Seen::Known { value, read } => Seen::known(Some(value), read),
             Seen::Unknown { why } => Seen::unknown(why),
-        }
-    }
-
-    async fn profiles(&self) -> Seen<Vec<api::WorkloadProfile>> {
-        if self.status.journal.is_some() {
-            return Seen::unknown("not read: the journal has the profile");
-        }
-        let cluster = &self.around.parts.cluster;
-        super::ask::list(cluster, api::API_VERSION, "WorkloadProfile", None, None).await
-    }
-
-    /// Only the copies of clusters that have got something are judged.
-    fn judged(&self, snapshot: &Snapshot) -> BTreeSet<ClusterName> {
-        let (Some(journal), Ok(Some(binding))) = (&self.status.journal, snapshot.binding.get()) else {
-            return BTreeSet::new();
-        };
-        let synced = custody::synced(binding).into_iter();
-        match self.status.phase {
-            Phase::Rolling | Phase::Halted | Phase::Finishing => synced
-                .filter(|cluster| journal.released.contains_key(cluster))
-                .collect(),
-            Phase::Undoing => synced.collect(),
-            _ => BTreeSet::new(),
         }
     }
 }

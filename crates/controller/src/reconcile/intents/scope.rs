@@ -1,8 +1,8 @@
 //! What a look depends on.
 
 use super::observe::Part;
-use super::wanted;
 use cutover_core::api::{BindingId, MigrationStatus, Phase, RollBackStage};
+use cutover_core::intent::migration;
 use cutover_karmada::name::ClusterName;
 
 /// Returns whether a look for one journal has shown all that a look for another one would: then what comes next is decided
@@ -95,9 +95,9 @@ impl<'a> Scope<'a> {
         };
         Self {
             phase: (!alike).then_some(status.phase),
-            record: wanted::wants_record(status),
+            record: migration::wants_record(status),
             canary: journal.map(|journal| (status.common.attempt, journal.fence.canary)),
-            reads_canary: wanted::wants_canary(status),
+            reads_canary: migration::wants_canary(status),
             ends: journal.map(|journal| (&journal.source, &journal.target)),
             writer: journal.and_then(|journal| journal.writer.as_ref()),
             seq: journal.map(|journal| journal.pin.seq),

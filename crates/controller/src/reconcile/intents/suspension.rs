@@ -20,12 +20,11 @@ use cutover_core::api::{
     SuspensionStatus, claim_name,
 };
 use cutover_core::error::Error;
+use cutover_core::intent::control_plane::Named;
 use cutover_core::intent::custody::canary_name;
 use cutover_core::intent::pin::OWNER_LABEL;
-use cutover_core::intent::suspension::{
-    self, Contest, PinContext, Snapshot, binding_id, carries, covered, workload,
-};
-use cutover_core::intent::{self, Effect, Seen, Step, pin};
+use cutover_core::intent::suspension::{self, Contest, Snapshot, binding_id, carries, covered, workload};
+use cutover_core::intent::{self, ControlPlane, Effect, Needs, Seen, Step, pin};
 use cutover_core::report::{self, EventRecord};
 use cutover_karmada::name::{ClusterName, ObjectKey};
 use cutover_karmada::{Cluster, ClusterResourceBinding, PropagationPolicy, ResourceBinding, Work, meta};
@@ -381,7 +380,7 @@ impl Reader<'_> {
     }
 
     /// Read where a pin carries it, or may have to.
-    async fn pin_context(&self, policy: &Seen<Option<PropagationPolicy>>) -> Option<PinContext> {
+    async fn pin_context(&self, policy: &Seen<Option<PropagationPolicy>>) -> Option<ControlPlane> {
         let spec = self.intent.spec_in_force();
         let target = spec.target.workload.as_ref()?;
         let wanted = match &self.status.journal {
@@ -400,14 +399,8 @@ impl Reader<'_> {
             workload: &key,
             gvk: &gvk,
         };
-        let (template, overrides, clusters) =
-            tokio::join!(around.template(), around.overrides(), around.clusters());
-        Some(PinContext {
-            template,
-            pin: around.pin(&overrides),
-            overrides,
-            clusters,
-        })
+        let needs = Needs::TEMPLATE | Needs::OVERRIDES | Needs::CLUSTERS;
+        Some(around.plane(needs, Named::default()).await)
     }
 
     async fn pinned(&self) -> Option<ObjectKey> {

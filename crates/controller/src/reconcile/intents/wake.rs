@@ -6,10 +6,10 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use tokio::sync::Notify;
 use tokio::sync::futures::Notified;
 
-use cutover_core::api::{self, Migration, MigrationStatus, Phase};
-use cutover_core::intent::{Seen, Snapshot, pin};
+use cutover_core::api::Migration;
+use cutover_core::intent::control_plane::Named;
+use cutover_core::intent::{ControlPlane, Needs, Snapshot, migration};
 use cutover_karmada::name::{ClusterName, ObjectKey};
-use cutover_karmada::{Work, meta};
 
 /// The workers that run. Finding whom a change concerns is O(workers), each a look-up.
 #[derive(Clone, Debug, Default)]
@@ -89,91 +89,27 @@ impl WatchedKeys {
 
 /// Returns what a migration depends on; one that has ended hears only of itself.
 pub(super) fn of_migration(intent: &Migration, snapshot: &Snapshot) -> BTreeSet<ObjectKey> {
-    let status = intent.status.as_ref();
-    let phase = status.map(|status| status.phase).unwrap_or_default();
-    if phase.is_terminal() {
-        return BTreeSet::new();
-    }
-    let workload = &snapshot.workload;
-    let of = |group: &str, kind: &str, namespace: Option<&str>, name: &str| ObjectKey {
-        group: group.to_owned(),
-        kind: kind.to_owned(),
-        namespace: namespace.map(str::to_owned),
-        name: name.to_owned(),
+    let status = intent.status.clone().unwrap_or_default();
+    let canary = super::observe::canary(intent);
+    let named = Named {
+        binding: status.journal_in_force().map(|journal| &journal.binding),
+        canary: canary.as_deref(),
     };
-    let mut keys = BTreeSet::from([of(api::GROUP, "Claim", None, &api::claim_name(workload))]);
-    if phase == Phase::Pending {
-        return keys;
-    }
-    let namespace = workload.namespace.as_deref();
-    let scoped = |kind: &str| meta::scoped_kind(kind, namespace.is_none());
-    let journal = status.and_then(MigrationStatus::journal_in_force);
-    let binding = journal.map_or_else(
-        || meta::binding_name(&workload.name, &workload.kind),
-        |journal| journal.binding.name.clone(),
-    );
-    keys.extend([
-        workload.clone(),
-        of(
-            "policy.karmada.io",
-            &scoped("OverridePolicy"),
-            namespace,
-            &pin::name(workload),
-        ),
-        of("work.karmada.io", &scoped("ResourceBinding"), namespace, &binding),
-    ]);
-    keys.extend(super::observe::canary(intent).map(|name| super::canaries::binding(&name)));
-    // One that could not be reached may be back.
-    let clusters = snapshot.members.keys();
-    keys.extend(clusters.map(|cluster| of("cluster.karmada.io", "Cluster", None, cluster.as_str())));
-    // Karmada names the Works of a binding alike: one that is yet to come is known by those that are there.
-    let works = snapshot.works.get().ok();
-    let names = works
-        .into_iter()
-        .flatten()
-        .filter_map(|(_, work)| work.metadata.name.as_deref());
-    for name in names.collect::<BTreeSet<_>>() {
-        for cluster in snapshot.members.keys() {
-            let namespace = meta::execution_namespace(cluster.as_str());
-            keys.insert(of("work.karmada.io", "Work", Some(&namespace), name));
-        }
-    }
-    keys
+    let (needs, members) = (migration::needs(&status, false), snapshot.members.keys());
+    keys(needs, &snapshot.workload, &snapshot.plane, named, members)
 }
 
-/// Returns what stands around a workload: claim, pin, binding, and in these clusters the Works.
-pub(super) fn around<'a>(
+/// Returns the objects whose changes call for another look at the control plane.
+pub(super) fn keys<'a>(
+    needs: Needs,
     workload: &ObjectKey,
-    works: &Seen<BTreeMap<ClusterName, Work>>,
-    clusters: impl Iterator<Item = &'a ClusterName>,
+    plane: &ControlPlane,
+    named: Named<'_>,
+    members: impl Iterator<Item = &'a ClusterName>,
 ) -> BTreeSet<ObjectKey> {
-    let namespace = workload.namespace.as_deref();
-    let of = |group: &str, kind: &str, namespace: Option<&str>, name: &str| ObjectKey {
-        group: group.to_owned(),
-        kind: kind.to_owned(),
-        namespace: namespace.map(str::to_owned),
-        name: name.to_owned(),
-    };
-    let scoped = |kind: &str| meta::scoped_kind(kind, namespace.is_none());
-    let binding = meta::binding_name(&workload.name, &workload.kind);
-    let (pins, bindings) = (scoped("OverridePolicy"), scoped("ResourceBinding"));
-    let mut keys = BTreeSet::from([
-        of(api::GROUP, "Claim", None, &api::claim_name(workload)),
-        of("policy.karmada.io", &pins, namespace, &pin::name(workload)),
-        of("work.karmada.io", &bindings, namespace, &binding),
-    ]);
-    for cluster in clusters {
-        keys.insert(of("cluster.karmada.io", "Cluster", None, cluster.as_str()));
-    }
-    for work in works.get().into_iter().flat_map(BTreeMap::values) {
-        let name = work.metadata.name.as_deref().unwrap_or_default();
-        keys.insert(of(
-            "work.karmada.io",
-            "Work",
-            work.metadata.namespace.as_deref(),
-            name,
-        ));
-    }
+    let mut keys = plane.wakes(needs, workload, named, members);
+    let canary = named.canary.filter(|_| needs.contains(Needs::CANARY));
+    keys.extend(canary.map(super::canaries::binding));
     keys
 }
 

@@ -21,11 +21,11 @@ use std::sync::Arc;
 
 use jiff::{SignedDuration, Timestamp};
 
+use super::control_plane::Overrides;
 use super::effect::{Effect, Exactly};
 use super::fight::{self, How};
 use super::pin::{self, Authority, Pin, PinWrite, Says};
 use super::seen::{NotKnown, Seen};
-use super::snapshot::Overrides;
 use crate::api::{
     Claim, ClaimOwner, ClaimSpec, Differences, Finding, MARKER_ANNOTATION, PinState, STATUS_FORMAT,
     WaitingFor, claim_name,

@@ -38,11 +38,11 @@ impl<'a> Operation<'a> {
         let is_out = !stays.contains(from) && !self.listed()?.contains(from);
         if !is_out
             || self.journal()?.fence.belt.is_none()
-            || !self.around().clusters.get()?.contains_key(from)
+            || !self.around().plane.clusters.get()?.contains_key(from)
         {
             return Ok(None);
         }
-        let work = self.around().works.get()?.get(from);
+        let work = self.around().plane.works.get()?.get(from);
         let keeps = work.is_some_and(|work| {
             let goes = work.metadata.deletion_timestamp.is_some();
             !goes && work.spec.preserve_resources_on_deletion == Some(true)
@@ -79,7 +79,7 @@ impl<'a> Operation<'a> {
             return Ok(());
         };
         // Where the API server refuses Works without the claim's marker, none shows anything before the pin has it.
-        if let Some(live) = self.around().pin.get()?
+        if let Some(live) = self.around().plane.pin.get()?
             && self.custody()?.is_from_before(live, &self.journal()?.pin)
         {
             self.pin()?;
@@ -122,7 +122,7 @@ impl<'a> Operation<'a> {
     /// The Works that Karmada brings up to date; it leaves as it is what it evicts.
     fn synced_works(&self) -> Result<Vec<(&'a ClusterName, &'a Work)>, Interrupt> {
         let synced = custody::synced(self.binding()?);
-        let works = self.around().works.get()?;
+        let works = self.around().plane.works.get()?;
         Ok(works.iter().filter(|(name, _)| synced.contains(name)).collect())
     }
 }

@@ -19,14 +19,14 @@ impl Operation<'_> {
             return Err(Interrupt::Requeue);
         }
         let is_needed = self.has_guests()? || !self.is_lost()? && !self.is_alone()?;
-        if self.around().pin.get()?.is_some() && is_needed {
+        if self.around().plane.pin.get()?.is_some() && is_needed {
             // Another cluster was listed meanwhile: the pin, which is there, keeps it from running. Or a guest came.
             let state = &mut self.journal_mut()?.pin;
             state.unpinning = false;
             state.repair();
             return Err(Interrupt::Requeue);
         }
-        let works = self.around().works.get()?;
+        let works = self.around().plane.works.get()?;
         let writer = self.journal()?.writer.as_ref();
         let own = works.iter().filter(|(cluster, _)| Some(*cluster) == writer);
         self.custody()?.take_down(own)?;
@@ -67,18 +67,18 @@ impl Operation<'_> {
     }
 
     pub(super) fn is_up(&self) -> Result<bool, Interrupt> {
-        Ok(self.journal()?.pin.pinned || self.around().pin.get()?.is_some())
+        Ok(self.journal()?.pin.pinned || self.around().plane.pin.get()?.is_some())
     }
 
     /// Neither template nor binding is there any more: no pin can let anybody go.
     pub(super) fn is_lost(&self) -> Result<bool, Interrupt> {
-        Ok(self.around().template.get()?.is_none() && self.around().binding.get()?.is_none())
+        Ok(self.around().plane.template.get()?.is_none() && self.around().plane.binding.get()?.is_none())
     }
 
     /// Returns whether Karmada keeps a copy in the writer's cluster alone.
     fn is_alone(&self) -> Result<bool, Interrupt> {
         let writer = self.journal()?.writer.as_ref();
-        let binding = self.around().binding.get()?.as_ref();
+        let binding = self.around().plane.binding.get()?.as_ref();
         let mut synced = binding.map(custody::synced).unwrap_or_default().into_iter();
         Ok(synced.all(|cluster| Some(&cluster) == writer))
     }
@@ -104,7 +104,10 @@ impl Operation<'_> {
 
     /// Without the pin every copy that is left gets what it has: the writer's, as long as no other is listed.
     fn changes_nothing(&self) -> Result<(), Interrupt> {
-        let (Some(template), Some(pin)) = (self.around().template.get()?, self.around().pin.get()?) else {
+        let (Some(template), Some(pin)) = (
+            self.around().plane.template.get()?,
+            self.around().plane.pin.get()?,
+        ) else {
             return Ok(());
         };
         let writer = self.writer()?;
@@ -113,11 +116,11 @@ impl Operation<'_> {
                 "the binding to list {writer} alone: the pin keeps the others from running"
             )));
         }
-        let clusters = self.around().clusters.get()?;
+        let clusters = self.around().plane.clusters.get()?;
         let Some(cluster) = clusters.get(&writer) else {
             return Err(Interrupt::Wait(format!("{writer} is not joined")));
         };
-        let all = self.around().overrides.get()?;
+        let all = self.around().plane.overrides.get()?;
         let ignored = &self.journal()?.profile.ignored_on_removal;
         let name = pin.metadata.name.as_deref().unwrap_or_default();
         let changes = removal_changes(

@@ -46,8 +46,8 @@ impl<'a> Operation<'a> {
         Ok(Scheduler {
             uid: self.input.uid,
             attempt: self.journal()?.round,
-            canary: &snapshot.canary,
-            leases: &snapshot.leases,
+            canary: &snapshot.plane.canary,
+            leases: &snapshot.plane.leases,
             no_canary: self.input.no_canary(),
             chooses: self.status.phase == Phase::Evicted,
             now: self.input.now,
@@ -64,7 +64,7 @@ impl<'a> Operation<'a> {
     }
 
     pub(super) fn remove_canary(&mut self) -> Result<(), Interrupt> {
-        if self.around().canary.get()?.is_none() {
+        if self.around().plane.canary.get()?.is_none() {
             return Ok(());
         }
         let delete = self.scheduler()?.delete_canary(&self.journal()?.fence);

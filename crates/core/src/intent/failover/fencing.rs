@@ -210,7 +210,7 @@ impl Operation<'_> {
     /// Returns what the fencing of nodes would be an answer to. Where Karmada has an answer of the cluster, and this tool has
     /// none, nothing shows that anybody fences its nodes.
     fn cut_off(&self, cluster: &ClusterName, marker: &str) -> Result<Option<CutOff>, Interrupt> {
-        let member = self.around().clusters.get()?.get(cluster);
+        let member = self.around().plane.clusters.get()?.get(cluster);
         let replaced = self.is_replaced(cluster, self.journal()?.identities.get(cluster))?;
         let is_lost = member.is_some_and(|member| !member.is_ready());
         let of = self.prove(cluster, marker, |facts: &Facts<'_>| Ok(facts.cut_off()))?;

@@ -65,7 +65,7 @@ impl Operation<'_> {
 
     /// Returns why a cluster that a person asks for can't take the workload.
     pub(super) fn cannot_take(&self, request: &FailoverRequest) -> Result<Option<String>, Interrupt> {
-        let clusters = self.around().clusters.get()?;
+        let clusters = self.around().plane.clusters.get()?;
         let binding = self.binding()?;
         let kept = binding
             .spec
@@ -250,7 +250,7 @@ impl Operation<'_> {
     fn takes_source_along(&self, to: &ClusterName) -> Result<bool, Interrupt> {
         let flight = self.flight()?;
         let from = &flight.from;
-        if from == to || !self.around().clusters.get()?.contains_key(from) {
+        if from == to || !self.around().plane.clusters.get()?.contains_key(from) {
             return Ok(false);
         }
         if flight.purge_mode == Some(PurgeMode::Never) || self.is_dropped(from) {

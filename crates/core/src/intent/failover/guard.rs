@@ -34,7 +34,7 @@ impl Operation<'_> {
         }
         self.not_paused()?;
         self.remember()?;
-        if let Some(claim) = self.around().claim.get()?
+        if let Some(claim) = self.around().plane.claim.get()?
             && claim.spec.owner.uid != self.input.uid
         {
             return Err(Interrupt::Wait(custody::held(claim)));
@@ -47,10 +47,10 @@ impl Operation<'_> {
 
     /// Looks at what is to be guarded, and begins.
     fn begin_guard(&mut self) -> Result<(), Interrupt> {
-        let Some(template) = self.around().template.get()? else {
+        let Some(template) = self.around().plane.template.get()? else {
             return Err(Interrupt::Wait(format!("{} to be applied", self.workload())));
         };
-        let Some(binding) = self.around().binding.get()? else {
+        let Some(binding) = self.around().plane.binding.get()? else {
             return Err(Interrupt::Wait(
                 "no policy has claimed the workload yet".to_owned(),
             ));
@@ -85,7 +85,7 @@ impl Operation<'_> {
         };
         let pods = compiled.pod_selector(template)?;
         let identity = self.identity(&writer)?;
-        let claim = self.around().claim.get()?.as_ref();
+        let claim = self.around().plane.claim.get()?.as_ref();
         let own_claim = claim.filter(|claim| claim.spec.owner.uid == self.input.uid);
         self.status.rounds += 1;
         self.status.journal = Some(FailoverJournal {
@@ -160,7 +160,7 @@ impl Operation<'_> {
 
     fn look_up_profile(&self) -> Result<crate::api::WorkloadProfileSpec, Interrupt> {
         let spec = self.input.spec;
-        let given = self.around().profiles.get()?;
+        let given = self.around().plane.profiles.get()?;
         let found = profile::find(given, spec.profile.as_deref(), &spec.workload.gvk())?;
         found.map(|profile| profile.spec).ok_or_else(|| {
             Interrupt::Fail(vec![Finding::new(
@@ -208,7 +208,7 @@ impl Operation<'_> {
         self.not_paused()?;
         let writer = self.writer()?;
         // What moved before it was held is Karmada's; once the pin is on, it is a failover like any other.
-        let live = self.around().pin.get()?.as_ref();
+        let live = self.around().plane.pin.get()?.as_ref();
         let is_on = pin::not_blank(live).is_some();
         if !is_on && !self.journal()?.pin.pinned && self.listed()? != [writer.clone()] {
             let custody = self.custody()?;
@@ -293,7 +293,8 @@ impl Operation<'_> {
     /// The guard comes off when that is asked for, or nothing is left to guard.
     fn turns_off(&mut self) -> Result<bool, Interrupt> {
         let snapshot = self.around();
-        let lost = matches!(snapshot.template.get(), Ok(None)) && matches!(snapshot.binding.get(), Ok(None));
+        let lost = matches!(snapshot.plane.template.get(), Ok(None))
+            && matches!(snapshot.plane.binding.get(), Ok(None));
         let why = if self.input.deleting {
             "the plan was deleted"
         } else if self.input.spec.abort {
@@ -312,7 +313,7 @@ impl Operation<'_> {
 
     /// A claim that somebody took is not ours to overwrite.
     pub(super) fn claim_is_ours(&self) -> Result<(), Interrupt> {
-        match self.around().claim.get()? {
+        match self.around().plane.claim.get()? {
             Some(claim) if claim.spec.owner.uid != self.input.uid => {
                 Err(Interrupt::Wait(custody::held(claim)))
             }
@@ -327,14 +328,14 @@ impl Operation<'_> {
             return Ok(());
         }
         let writer = self.writer()?;
-        let Some(template) = self.around().template.get()? else {
+        let Some(template) = self.around().plane.template.get()? else {
             return Ok(());
         };
-        let clusters = self.around().clusters.get()?;
+        let clusters = self.around().plane.clusters.get()?;
         let Some(cluster) = clusters.get(&writer) else {
             return Ok(());
         };
-        let all = self.around().overrides.get()?;
+        let all = self.around().plane.overrides.get()?;
         // What guests say stays.
         let mut dropped = self.compile()?;
         if let Says::Token(token) = &mut dropped.says {

@@ -39,11 +39,13 @@ impl Operation<'_> {
 
     /// Returns a cluster that nothing would reach any more, the hold included, if the pin said this.
     fn would_block(&self, said: &BTreeMap<String, Differences>) -> Result<Option<ClusterName>, Interrupt> {
-        let (Some(template), clusters) = (self.around().template.get()?, self.around().clusters.get()?)
-        else {
+        let (Some(template), clusters) = (
+            self.around().plane.template.get()?,
+            self.around().plane.clusters.get()?,
+        ) else {
             return Ok(None);
         };
-        let all = self.around().overrides.get()?;
+        let all = self.around().plane.overrides.get()?;
         let now = self.compile()?;
         let then = Pin {
             differences: rules(said),

@@ -42,7 +42,7 @@ impl Operation<'_> {
         let migrations = self.input.snapshot.migrations.get()?;
         let mut all = migrations.iter();
         let borrower = all.find(|borrower| borrower.owner.uid == to.uid);
-        let Some(claim) = self.around().claim.get()? else {
+        let Some(claim) = self.around().plane.claim.get()? else {
             // Gone with whoever had it, or swept: what is there now is looked at from the beginning.
             if borrower.is_some_and(|borrower| !borrower.ended) {
                 return Err(Interrupt::Wait(format!(

@@ -43,7 +43,7 @@ impl<'a> Operation<'a> {
     /// Returns the binding that the journal names: the same object, still there.
     pub(super) fn binding(&self) -> Result<&'a ResourceBinding, Interrupt> {
         let journal = self.journal()?;
-        match self.around().binding.get()? {
+        match self.around().plane.binding.get()? {
             Some(binding) if binding.metadata.uid.as_deref() == Some(&journal.binding.uid) => Ok(binding),
             Some(_) => Err(Interrupt::Wait("the binding was deleted and recreated".to_owned())),
             None => Err(Interrupt::Wait(
@@ -67,7 +67,7 @@ impl<'a> Operation<'a> {
             .graceful_eviction_tasks
             .iter()
             .map(|task| task.from_cluster.clone());
-        let works = self.around().works.get()?.keys().cloned();
+        let works = self.around().plane.works.get()?.keys().cloned();
         let old = self.status.old_copies.keys().cloned();
         let left = self.flight().map(|flight| flight.from.clone()).ok();
         Ok(listed
@@ -89,7 +89,7 @@ impl<'a> Operation<'a> {
         let facts = Facts {
             cluster,
             member: self.around().member(cluster)?,
-            works: self.around().works.get()?,
+            works: self.around().plane.works.get()?,
             marker,
             profile: &profile,
             nodes: self.journal()?.nodes.get(cluster),
@@ -105,7 +105,7 @@ impl<'a> Operation<'a> {
 
     /// Returns what a cluster is known by: one that left and joined again under the same name is another one.
     pub(super) fn identity(&self, cluster: &ClusterName) -> Result<Option<String>, Interrupt> {
-        let joined = self.around().clusters.get()?;
+        let joined = self.around().plane.clusters.get()?;
         Ok(joined.get(cluster).map(identity))
     }
 

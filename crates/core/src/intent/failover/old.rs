@@ -147,7 +147,7 @@ impl Operation<'_> {
                 "{cluster}: the copy that came back to carry the hold"
             )));
         }
-        if self.around().works.get()?.contains_key(cluster) {
+        if self.around().plane.works.get()?.contains_key(cluster) {
             return Ok(());
         }
         let Ok(Some(copy)) = self.copy(cluster) else {
@@ -189,7 +189,7 @@ impl Operation<'_> {
         let annotations = copy.pointer("/metadata/annotations");
         let marker = annotations.and_then(|all| all.get(MARKER_ANNOTATION)?.as_str());
         let is_marked = marker == Some(self.marker()?.as_str());
-        let has_work = self.around().works.get()?.contains_key(cluster);
+        let has_work = self.around().plane.works.get()?.contains_key(cluster);
         Ok(has_work && is_marked && self.profile()?.carries_hold(copy))
     }
 

@@ -18,7 +18,7 @@ impl Operation<'_> {
             return Ok(());
         }
         let known = journal.binding.clone();
-        match self.around().binding.get() {
+        match self.around().plane.binding.get() {
             Ok(Some(binding)) if binding.metadata.uid.as_deref() != Some(&known.uid) => {
                 let Some(id) = identify(binding) else {
                     return Err(Interrupt::Wait(
@@ -40,7 +40,10 @@ impl Operation<'_> {
                 };
                 self.adopt(id, fence, left)
             }
-            Ok(None) if self.status.phase.in_flight() && matches!(self.around().template.get(), Ok(None)) => {
+            Ok(None)
+                if self.status.phase.in_flight()
+                    && matches!(self.around().plane.template.get(), Ok(None)) =>
+            {
                 self.dissolve()
             }
             _ => Ok(()),
@@ -50,7 +53,7 @@ impl Operation<'_> {
     /// Returns the clusters that have a Work of the binding that was deleted. One that isn't about to go keeps its copy alive,
     /// and no pin reaches it any more.
     fn works_that_go(&self) -> Result<Vec<ClusterName>, Interrupt> {
-        let works = self.around().works.get()?;
+        let works = self.around().plane.works.get()?;
         let stays = works
             .iter()
             .find(|(_, work)| work.metadata.deletion_timestamp.is_none());
@@ -66,7 +69,7 @@ impl Operation<'_> {
 
     fn adopt(&mut self, binding: BindingId, fence: Fence, left: Vec<ClusterName>) -> Result<(), Interrupt> {
         let (now, attempt) = (self.input.now, self.status.common.attempt);
-        let template = self.around().template.get().ok().and_then(Option::as_ref);
+        let template = self.around().plane.template.get().ok().and_then(Option::as_ref);
         let template_uid = template.map(super::look::uid);
         let journal = self.journal_mut()?;
         journal.binding = binding;
@@ -147,7 +150,7 @@ impl Operation<'_> {
         let flight = journal.flight.as_ref();
         let mut copies: Vec<ClusterName> = journal.clusters.iter().chain(&journal.writer).cloned().collect();
         copies.extend(flight.into_iter().filter_map(|flight| flight.to.clone()));
-        copies.extend(self.around().works.get()?.keys().cloned());
+        copies.extend(self.around().plane.works.get()?.keys().cloned());
         copies.extend(self.status.old_copies.keys().cloned());
         let from = self.flight()?.from.clone();
         copies.retain(|cluster| *cluster != from);

@@ -31,7 +31,7 @@ impl Operation<'_> {
         to: &ClusterName,
         why: String,
     ) -> Result<Interrupt, Interrupt> {
-        let joined = self.around().clusters.get()?.get(from);
+        let joined = self.around().plane.clusters.get()?.get(from);
         let is_able = joined.is_some_and(cutover_karmada::Cluster::is_ready) && self.copy(from).is_ok();
         if from == to || !is_able || !self.has_waited_for(&why) {
             return Ok(Interrupt::Wait(why));

@@ -54,20 +54,20 @@ impl Operation<'_> {
 
     /// Proves that nothing holds a cluster as it is.
     pub(super) fn is_loose(&self, name: &ClusterName) -> Result<Result<Loose, NotProved>, Interrupt> {
-        let Some(template) = self.around().template.get()? else {
+        let Some(template) = self.around().plane.template.get()? else {
             return Ok(Err(NotProved::Unknown("the template is gone".to_owned())));
         };
-        let Some(cluster) = self.around().clusters.get()?.get(name) else {
+        let Some(cluster) = self.around().plane.clusters.get()?.get(name) else {
             return Ok(Err(NotProved::Unknown(format!("{name} is not joined"))));
         };
-        let all = self.around().overrides.get()?;
+        let all = self.around().plane.overrides.get()?;
         Ok(Loose::prove(name, cluster, template, all, &self.profile()?))
     }
 
     /// As long as the pin doesn't name the new cluster, an old copy that is seen not to be harmless refutes whoever vouched for
     /// it; and one that is seen to have left a newer state is what the failover goes on from.
     pub(super) fn word_counts(&mut self, from: &ClusterName, to: &ClusterName) -> Result<(), Interrupt> {
-        let live = self.around().pin.get()?.as_ref();
+        let live = self.around().plane.pin.get()?.as_ref();
         let is_released = live.is_some_and(|live| self.names(live, to));
         if is_released || from == to {
             return Ok(());
@@ -107,7 +107,7 @@ impl Operation<'_> {
 
     /// Returns the marker of the pin that is there, which is what a proof is about until another one is.
     fn marker_in_force(&self) -> Result<String, Interrupt> {
-        let live = self.around().pin.get()?.as_ref();
+        let live = self.around().plane.pin.get()?.as_ref();
         match live.and_then(crate::intent::pin::marker_of) {
             Some(marker) => Ok(marker.to_owned()),
             None => self.marker(),

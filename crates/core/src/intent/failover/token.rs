@@ -44,9 +44,9 @@ impl<'a> Operation<'a> {
             self.owner(),
             self.journal()?.round,
             &snapshot.workload,
-            &snapshot.claim,
-            &snapshot.pin,
-            &snapshot.overrides,
+            &snapshot.plane.claim,
+            &snapshot.plane.pin,
+            &snapshot.plane.overrides,
         ))
     }
 
@@ -102,7 +102,7 @@ impl<'a> Operation<'a> {
         let Some(writer) = pin.writer().filter(|_| self.status.phase == Phase::Releasing) else {
             return Ok(false);
         };
-        let live = self.around().pin.get()?.as_ref();
+        let live = self.around().plane.pin.get()?.as_ref();
         Ok(!live.is_some_and(|live| self.names(live, writer)))
     }
 
@@ -119,7 +119,7 @@ impl<'a> Operation<'a> {
         {
             return Ok(Granted::Sole(sole));
         }
-        let (live, read) = self.around().pin.read()?;
+        let (live, read) = self.around().plane.pin.read()?;
         // What an old copy does is no reason to leave a pin as it is that names the writer already, or was changed.
         let names = live.as_ref().is_some_and(|live| self.names(live, writer));
         if (names || self.journal()?.pin.repairing)
@@ -200,7 +200,7 @@ impl<'a> Operation<'a> {
     pub(super) fn markers(&mut self) -> Result<(), Interrupt> {
         let marker = self.marker()?;
         let synced = custody::synced(self.binding()?);
-        let works = self.around().works.get()?;
+        let works = self.around().plane.works.get()?;
         match custody::markers(&synced, |cluster| works.get(cluster), &marker) {
             Ok(()) => self.send_again(),
             Err(late @ Unmarked::Late(_)) => Err(Interrupt::Wait(late.wait())),
@@ -282,9 +282,9 @@ impl<'a> Operation<'a> {
     /// A pin that others undo holds nobody.
     fn check_effective(&mut self, pin: &Pin) -> Result<(), Interrupt> {
         let (Ok(Some(template)), Ok(clusters), Ok(all)) = (
-            self.around().template.get(),
-            self.around().clusters.get(),
-            self.around().overrides.get(),
+            self.around().plane.template.get(),
+            self.around().plane.clusters.get(),
+            self.around().plane.overrides.get(),
         ) else {
             return Ok(());
         };

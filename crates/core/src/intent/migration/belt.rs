@@ -27,7 +27,7 @@ impl Operation<'_> {
     }
 
     pub(super) fn belt_is_shown(&mut self) -> Result<(), Interrupt> {
-        let works = self.snapshot().works.get()?;
+        let works = self.snapshot().plane.works.get()?;
         match &mut self.journal_mut()?.fence.belt {
             Some(belt) => Ok(belt::is_shown(belt, works)?),
             None => Ok(()),
@@ -51,11 +51,11 @@ impl Operation<'_> {
             return Ok(());
         };
         belt::take_off(belt)?;
-        let Err(due) = belt::is_off(self.snapshot().works.get()?) else {
+        let Err(due) = belt::is_off(self.snapshot().plane.works.get()?) else {
             return Ok(());
         };
         // Where the API server refuses Works without the claim's marker, none shows anything before the pin has it.
-        if let Some(live) = self.snapshot().pin.get()?
+        if let Some(live) = self.snapshot().plane.pin.get()?
             && self.is_ours_from_before(live)?
         {
             self.pin()?;
@@ -77,7 +77,7 @@ impl Operation<'_> {
         if let Some(why) = self.unseen(cluster)? {
             return Err(self.dropped_unseen(cluster, &why));
         }
-        if self.snapshot().works.get()?.contains_key(cluster) {
+        if self.snapshot().plane.works.get()?.contains_key(cluster) {
             return Err(Interrupt::Wait(format!(
                 "{cluster}: the Work of before is still being deleted"
             )));
@@ -147,7 +147,7 @@ impl Operation<'_> {
             .identities
             .keys()
             .filter(|name| *name != keep && *name != drop);
-        let joined = self.snapshot().clusters.get()?;
+        let joined = self.snapshot().plane.clusters.get()?;
         let mut all = vec![drop.clone()];
         all.extend(others.filter(|name| joined.contains_key(*name)).cloned());
         let mut gone = Vec::new();

@@ -37,7 +37,7 @@ impl<'a> Operation<'a> {
 
     /// What Karmada evicts before it is held is Karmada's to move.
     pub(super) fn not_evicted(&self) -> Result<(), Interrupt> {
-        if pin::not_blank(self.snapshot().pin.get()?.as_ref()).is_some() {
+        if pin::not_blank(self.snapshot().plane.pin.get()?.as_ref()).is_some() {
             return Ok(());
         }
         match self.binding()?.spec.graceful_eviction_tasks.first() {
@@ -54,7 +54,7 @@ impl<'a> Operation<'a> {
     fn undo_evictions(&mut self) -> Result<(), Interrupt> {
         let binding = self.binding()?;
         let tasks = &binding.spec.graceful_eviction_tasks;
-        if tasks.is_empty() || pin::not_blank(self.snapshot().pin.get()?.as_ref()).is_none() {
+        if tasks.is_empty() || pin::not_blank(self.snapshot().plane.pin.get()?.as_ref()).is_none() {
             return Ok(());
         }
         // The state that Karmada preserved stands nowhere else.
@@ -77,7 +77,11 @@ impl<'a> Operation<'a> {
         if journal.writer.is_none() && self.stop_is_due()? {
             self.pin()?;
         }
-        let (binding, journal, works) = (self.binding()?, self.journal()?, self.snapshot().works.get()?);
+        let (binding, journal, works) = (
+            self.binding()?,
+            self.journal()?,
+            self.snapshot().plane.works.get()?,
+        );
         let tasks = &binding.spec.graceful_eviction_tasks;
         let mut listed: Vec<Value> = binding
             .spec
@@ -150,8 +154,8 @@ impl<'a> Operation<'a> {
         Scheduler {
             uid: self.input.uid,
             attempt: self.status.common.attempt,
-            canary: &snapshot.canary,
-            leases: &snapshot.leases,
+            canary: &snapshot.plane.canary,
+            leases: &snapshot.plane.leases,
             no_canary: self.input.no_canary(),
             chooses: false,
             now: self.input.now,

@@ -46,7 +46,7 @@ impl Operation<'_> {
             owner_uid: self.input.uid.to_owned(),
             owner: String::new(),
             api_version: spec.workload.api_version.clone(),
-            versions: Arc::clone(&self.snapshot().overrides.get()?.versions),
+            versions: Arc::clone(&self.snapshot().plane.overrides.get()?.versions),
             kind: workload.kind.clone(),
             workload: workload.name.clone(),
             marker: pin::marker(self.input.uid, self.status.common.attempt, 1),
@@ -86,7 +86,7 @@ impl Operation<'_> {
         if self.status.phase == Phase::RollingBack || self.committed() {
             return Ok(());
         }
-        let Some(template) = self.snapshot().template.get()? else {
+        let Some(template) = self.snapshot().plane.template.get()? else {
             return Ok(());
         };
         let involved = self.involved()?;
@@ -126,14 +126,19 @@ impl Operation<'_> {
     }
 
     fn all_fights(&self) -> Vec<Fight> {
-        let (Ok(pin), Ok(Some(template))) = (self.compile(), self.snapshot().template.get()) else {
+        let (Ok(pin), Ok(Some(template))) = (self.compile(), self.snapshot().plane.template.get()) else {
             return Vec::new();
         };
         self.fights(&pin, template).unwrap_or_default()
     }
 
     fn fights(&self, pin: &Pin, template: &Value) -> Result<Vec<Fight>, Interrupt> {
-        let clusters = self.snapshot().clusters.get()?;
-        Ok(fights(pin, template, clusters, self.snapshot().overrides.get()?))
+        let clusters = self.snapshot().plane.clusters.get()?;
+        Ok(fights(
+            pin,
+            template,
+            clusters,
+            self.snapshot().plane.overrides.get()?,
+        ))
     }
 }

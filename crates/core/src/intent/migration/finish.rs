@@ -97,7 +97,7 @@ impl Operation<'_> {
     }
 
     fn template(&self) -> Result<&Value, Interrupt> {
-        let template = self.snapshot().template.get()?.as_ref();
+        let template = self.snapshot().plane.template.get()?.as_ref();
         template.ok_or_else(|| {
             Interrupt::Wait("Karmada to delete the copies of the template, which was deleted".to_owned())
         })
@@ -157,7 +157,7 @@ impl Operation<'_> {
 
     /// Gives a lent claim back; what it says stays as it is.
     fn return_claim(&self) -> Result<(), Interrupt> {
-        let Some(claim) = self.snapshot().claim.get()?.as_ref() else {
+        let Some(claim) = self.snapshot().plane.claim.get()?.as_ref() else {
             return Ok(());
         };
         match &claim.spec.lender {
@@ -203,7 +203,7 @@ impl Operation<'_> {
         if !binding.spec.scheduling_suspended() || !is_scheduled(binding) || self.is_settled() {
             return Ok(());
         }
-        let clusters = self.snapshot().clusters.get()?;
+        let clusters = self.snapshot().plane.clusters.get()?;
         match keeps_target(placement, keep, clusters, affinity_in_use(binding)) {
             Ok(_) => Ok(()),
             Err(_) if self.journal()?.fence.lowered => {
@@ -247,14 +247,14 @@ impl Operation<'_> {
     fn removal_changes_nothing(&self, keep: &ClusterName) -> Result<(), Interrupt> {
         let template = self.template()?;
         self.work_has_the_template(keep, template)?;
-        let clusters = self.snapshot().clusters.get()?;
+        let clusters = self.snapshot().plane.clusters.get()?;
         if !clusters.contains_key(keep) && self.is_settled() {
             return Ok(());
         }
         let cluster = clusters
             .get(keep)
             .ok_or_else(|| Interrupt::Wait(format!("{keep} is not joined")))?;
-        let all = self.snapshot().overrides.get()?;
+        let all = self.snapshot().plane.overrides.get()?;
         let pin = self.compile()?;
         let ignored = &self.journal()?.profile.ignored_on_removal;
         let changes = removal_changes(
@@ -275,7 +275,7 @@ impl Operation<'_> {
 
     /// Karmada computes Works from caches: one made from an older template would show through when the pin goes.
     fn work_has_the_template(&self, keep: &ClusterName, template: &Value) -> Result<(), Interrupt> {
-        let works = self.snapshot().works.get()?;
+        let works = self.snapshot().plane.works.get()?;
         let made_from = works
             .get(keep)
             .and_then(|work| work.manifest_annotation(meta::TEMPLATE_GENERATION));
@@ -291,12 +291,12 @@ impl Operation<'_> {
     /// Without the pin the copy is still the same run.
     fn runs_on_without_pin(&mut self, keep: &ClusterName) -> Result<(), Interrupt> {
         // What was created with another binding, when no pin held it any more, is not what was moved.
-        if let Some(binding) = self.snapshot().binding.get()?
+        if let Some(binding) = self.snapshot().plane.binding.get()?
             && binding.metadata.uid.as_deref() != Some(&self.journal()?.binding.uid)
         {
             return self.note_recreated();
         }
-        let works = self.snapshot().works.get()?;
+        let works = self.snapshot().plane.works.get()?;
         if !self.is_settled() {
             self.custody().are_unmarked(works.get_key_value(keep))?;
         }
@@ -330,11 +330,11 @@ impl Operation<'_> {
     pub(super) fn sweep(&mut self) -> Result<(), Interrupt> {
         self.return_claim()?;
         // What was lent is somebody else's again, its pin too.
-        let claim = self.snapshot().claim.get()?.as_ref();
+        let claim = self.snapshot().plane.claim.get()?.as_ref();
         if claim.is_some_and(|claim| claim.spec.owner.uid != self.input.uid) {
             return self.remove_canary();
         }
-        let pin = self.snapshot().pin.get()?.as_ref();
+        let pin = self.snapshot().plane.pin.get()?.as_ref();
         // The journal comes before a pin that says something: where there is none, it was lost, and nobody knows whom that holds.
         if self.status.journal.is_none() && pin::not_blank(pin).is_some() {
             return Ok(());

@@ -19,8 +19,8 @@ impl Operation<'_> {
     /// Decides what follows from a missing Work: after a while the pin is renewed, and with it every Work is made anew.
     pub(super) fn no_work(&mut self, cluster: &ClusterName) -> Result<(), Interrupt> {
         let missing = format!("{cluster}: no Work yet");
-        let is_joined = self.snapshot().clusters.get()?.contains_key(cluster);
-        let is_shown_elsewhere = !self.snapshot().works.get()?.is_empty();
+        let is_joined = self.snapshot().plane.clusters.get()?.contains_key(cluster);
+        let is_shown_elsewhere = !self.snapshot().plane.works.get()?.is_empty();
         let (source, _) = self.ends()?;
         if *cluster == source
             && let Some(why) = self.has_left_alone(cluster)?
@@ -113,7 +113,7 @@ impl Operation<'_> {
 
     /// Returns the copy of which there is no Work, where it isn't on its way out.
     pub(super) fn forgotten(&self, cluster: &ClusterName) -> Result<Option<&Value>, Interrupt> {
-        if self.snapshot().works.get()?.contains_key(cluster) {
+        if self.snapshot().plane.works.get()?.contains_key(cluster) {
             return Ok(None);
         }
         let copy = self
@@ -157,7 +157,7 @@ impl Operation<'_> {
             return Err(Interrupt::Requeue);
         }
         let pin = self.compile()?;
-        let in_force = self.snapshot().pin.get()?.as_ref();
+        let in_force = self.snapshot().plane.pin.get()?.as_ref();
         let is_listed = self
             .binding()?
             .spec

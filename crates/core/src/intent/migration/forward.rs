@@ -65,7 +65,7 @@ impl Operation<'_> {
     /// Another intent has claimed the workload, and nothing was written yet: it begins anew when that one has ended. What was
     /// looked at belongs to the time before, and what is to be seen now is the other one's doing.
     pub(super) fn yields(&mut self) -> Result<(), Interrupt> {
-        let claim = self.snapshot().claim.get()?.as_ref();
+        let claim = self.snapshot().plane.claim.get()?.as_ref();
         let owner = claim.map(|claim| &claim.spec.owner);
         let Some(first) = owner.filter(|owner| owner.uid != self.input.uid) else {
             return Ok(());
@@ -108,7 +108,7 @@ impl Operation<'_> {
             return Ok(());
         };
         let target = &self.journal()?.target;
-        match tainted(placement, target, self.snapshot().clusters.get()?) {
+        match tainted(placement, target, self.snapshot().plane.clusters.get()?) {
             Some(finding) => Err(go_back(finding.message)),
             None => Ok(()),
         }

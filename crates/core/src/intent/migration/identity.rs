@@ -13,14 +13,14 @@ impl Operation<'_> {
         &self,
         clusters: impl IntoIterator<Item = &'c ClusterName>,
     ) -> Result<BTreeMap<ClusterName, String>, Interrupt> {
-        let joined = self.snapshot().clusters.get()?;
+        let joined = self.snapshot().plane.clusters.get()?;
         let known = |name: &'c ClusterName| Some((name.clone(), identity(joined.get(name)?)));
         Ok(clusters.into_iter().filter_map(known).collect())
     }
 
     /// Returns whether another cluster has joined under the name of one that the journal knows.
     pub(super) fn is_replaced(&self, cluster: &ClusterName) -> Result<bool, Interrupt> {
-        let joined = self.snapshot().clusters.get()?.get(cluster).map(identity);
+        let joined = self.snapshot().plane.clusters.get()?.get(cluster).map(identity);
         let known = self.journal()?.identities.get(cluster);
         Ok(known.zip(joined).is_some_and(|(known, joined)| *known != joined))
     }

@@ -33,7 +33,7 @@ impl<'a> Operation<'a> {
     /// Returns the binding that the journal names: the same object, still there.
     pub(super) fn binding(&self) -> Result<&'a ResourceBinding, Interrupt> {
         let journal = self.journal()?;
-        match self.snapshot().binding.get()? {
+        match self.snapshot().plane.binding.get()? {
             Some(binding) if binding.metadata.uid.as_deref() == Some(&journal.binding.uid) => Ok(binding),
             Some(_) => Err(Interrupt::Wait(
                 "the binding that Karmada has recreated to be taken over".to_owned(),
@@ -74,7 +74,7 @@ impl<'a> Operation<'a> {
             .graceful_eviction_tasks
             .iter()
             .map(|task| task.from_cluster.clone());
-        let works = self.snapshot().works.get()?.keys().cloned();
+        let works = self.snapshot().plane.works.get()?.keys().cloned();
         // A copy that Karmada has let go has neither, and runs on.
         let journal = self.journal()?;
         let mut left = Vec::new();
@@ -112,7 +112,7 @@ impl<'a> Operation<'a> {
         let facts = Facts {
             cluster,
             member: self.snapshot().member(cluster)?,
-            works: self.snapshot().works.get()?,
+            works: self.snapshot().plane.works.get()?,
             marker: &marker,
             profile: &profile,
             nodes: self.journal()?.nodes.get(cluster),

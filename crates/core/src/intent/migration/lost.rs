@@ -14,8 +14,8 @@ impl Operation<'_> {
     /// Neither template nor binding is there any more: seen, not guessed. A template without a binding may get one again.
     pub(super) fn is_lost(&self) -> bool {
         let snapshot = self.snapshot();
-        let no_template = matches!(snapshot.template.get(), Ok(None));
-        let no_binding = matches!(snapshot.binding.get(), Ok(None));
+        let no_template = matches!(snapshot.plane.template.get(), Ok(None));
+        let no_binding = matches!(snapshot.plane.binding.get(), Ok(None));
         self.status.journal_in_force().is_some() && no_template && no_binding
     }
 
@@ -31,8 +31,8 @@ impl Operation<'_> {
             return self.return_lent(end.unwrap_or(Phase::Completed), WHY.to_owned());
         }
         let (source, target) = self.ends()?;
-        let works = self.snapshot().works.get()?;
-        let joined = self.snapshot().clusters.get()?;
+        let works = self.snapshot().plane.works.get()?;
+        let joined = self.snapshot().plane.clusters.get()?;
         // Those, too, that somebody listed for a while: what the belt has kept there has no Work.
         let mut clusters: BTreeSet<ClusterName> = self.journal()?.identities.keys().cloned().collect();
         clusters.retain(|cluster| joined.contains_key(cluster));
@@ -82,14 +82,14 @@ impl Operation<'_> {
 
     /// Returns whether the claim was lent, and is its lender's again.
     fn is_given_back(&self) -> Result<bool, Interrupt> {
-        let claim = self.snapshot().claim.get()?.as_ref();
+        let claim = self.snapshot().plane.claim.get()?.as_ref();
         let is_anothers = claim.is_some_and(|claim| claim.spec.owner.uid != self.input.uid);
         let journal = self.journal()?;
         Ok(journal.lender.is_some() && journal.pin.unpinning && is_anothers)
     }
 
     pub(super) fn remove_canary(&self) -> Result<(), Interrupt> {
-        match self.snapshot().canary.get()? {
+        match self.snapshot().plane.canary.get()? {
             Some(_) => Err(Interrupt::Act(vec![Effect::DeleteCanary {
                 name: self.canary()?,
             }])),

@@ -17,6 +17,7 @@ mod identity;
 mod lapse;
 mod lookup;
 mod lost;
+mod needs;
 pub mod orphan;
 mod other_managers;
 mod pause;
@@ -33,6 +34,7 @@ mod wait;
 pub mod watch;
 mod words;
 
+pub use needs::{involved, needs, wants_canary, wants_policies, wants_record};
 pub use words::asks_for_nodes;
 
 pub(super) use finish::is_scheduled;

@@ -80,7 +80,7 @@ impl Operation<'_> {
 
     /// A template that somebody changes in mid-flight is not put back: what runs has it by then. It is told.
     pub(super) fn note_template_change(&mut self) {
-        let Ok(Some(template)) = self.snapshot().template.get() else {
+        let Ok(Some(template)) = self.snapshot().plane.template.get() else {
             return;
         };
         if self.committed() || self.status.journal_in_force().is_none() {

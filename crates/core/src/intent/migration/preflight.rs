@@ -59,7 +59,7 @@ impl Operation<'_> {
             }];
             return Ok(Next::Requeue);
         }
-        let claim = self.snapshot().claim.get()?.as_ref();
+        let claim = self.snapshot().plane.claim.get()?.as_ref();
         // What was lent is not to lie idle until a window opens.
         if claim.is_none_or(|claim| claim.spec.owner.uid != self.input.uid) {
             self.in_window()?;
@@ -82,14 +82,14 @@ impl Operation<'_> {
         self.yields()?;
         let snapshot = self.snapshot();
         let spec = self.input.spec;
-        let Some(template) = snapshot.template.get()? else {
+        let Some(template) = snapshot.plane.template.get()? else {
             return Err(fail(
                 "NoWorkload",
                 format!("{} is not in the Karmada API server", self.workload()),
                 "apply the workload first, or fix spec.workload",
             ));
         };
-        let Some(binding) = snapshot.binding.get()? else {
+        let Some(binding) = snapshot.plane.binding.get()? else {
             return Err(Interrupt::Wait(
                 "the workload has no binding yet: no policy has claimed it".to_owned(),
             ));
@@ -103,7 +103,7 @@ impl Operation<'_> {
         if source == spec.to {
             return self.is_there_already(source, &compiled);
         }
-        let clusters = snapshot.clusters.get()?;
+        let clusters = snapshot.plane.clusters.get()?;
         let mut findings = binding_findings(&binding.spec);
         findings.extend(snapshot.policy.get()?.as_ref().and_then(policy_finding));
         findings.dedup();
@@ -166,7 +166,7 @@ impl Operation<'_> {
         let Some(lender) = self.lender()? else {
             return Ok(());
         };
-        let claim = self.snapshot().claim.get()?.as_ref();
+        let claim = self.snapshot().plane.claim.get()?.as_ref();
         let Some(writer) = claim.and_then(|claim| claim.spec.writer.as_ref()) else {
             return Ok(());
         };
@@ -244,7 +244,7 @@ impl Operation<'_> {
 
     /// Returns who lent the claim, if it was lent.
     fn lender(&self) -> Result<Option<ClaimOwner>, Interrupt> {
-        let claim = self.snapshot().claim.get()?.as_ref();
+        let claim = self.snapshot().plane.claim.get()?.as_ref();
         let ours = claim.filter(|claim| claim.spec.owner.uid == self.input.uid);
         Ok(ours.and_then(|claim| claim.spec.lender.clone()))
     }
@@ -254,7 +254,7 @@ impl Operation<'_> {
         let healthy = Healthy::as_it_is(&Facts {
             cluster: &cluster,
             member: self.snapshot().member(&cluster)?,
-            works: self.snapshot().works.get()?,
+            works: self.snapshot().plane.works.get()?,
             marker: "",
             profile,
             nodes: None,
@@ -307,7 +307,7 @@ impl Operation<'_> {
 
     fn look_up_profile(&self) -> Result<WorkloadProfile, Interrupt> {
         let spec = self.input.spec;
-        let given = self.snapshot().profiles.get()?;
+        let given = self.snapshot().plane.profiles.get()?;
         profile::find(given, spec.profile.as_deref(), &spec.workload.gvk())?.ok_or_else(|| {
             fail(
                 "NoProfile",

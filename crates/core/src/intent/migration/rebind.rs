@@ -28,14 +28,14 @@ impl Operation<'_> {
         let Some(journal) = self.status.journal_in_force() else {
             return Ok(());
         };
-        let Ok(Some(template)) = self.snapshot().template.get() else {
+        let Ok(Some(template)) = self.snapshot().plane.template.get() else {
             return Ok(());
         };
         let metadata = &template["metadata"];
         if metadata["uid"] != journal.template_uid.as_str() || !metadata["deletionTimestamp"].is_null() {
             return Ok(());
         }
-        match self.snapshot().binding.get() {
+        match self.snapshot().plane.binding.get() {
             Ok(None) if self.is_only_to_go(journal) => Ok(()),
             Ok(None) => self.revive(template),
             Ok(Some(binding)) => {
@@ -121,7 +121,7 @@ impl Operation<'_> {
         if journal.pin.unpinning || !journal.pin.pinned {
             return Ok(false);
         }
-        let Some(live) = self.snapshot().pin.get()? else {
+        let Some(live) = self.snapshot().plane.pin.get()? else {
             return Ok(false);
         };
         Ok(self.compile()?.is_written_as(live) || self.is_ours_from_before(live)?)
@@ -216,7 +216,7 @@ impl Operation<'_> {
     }
 
     fn no_old_work(&self) -> Result<(), Interrupt> {
-        let mut works = self.snapshot().works.get()?.iter();
+        let mut works = self.snapshot().plane.works.get()?.iter();
         match works.find(|(_, work)| work.metadata.deletion_timestamp.is_none()) {
             Some((cluster, work)) => Err(Interrupt::Wait(format!(
                 "the Work {} of the deleted binding, of {cluster}, to go: where Karmada leaves it, a person must delete it",

@@ -54,7 +54,7 @@ impl Operation<'_> {
                 _ => Ok("nothing was touched then".to_owned()),
             });
         };
-        let binding = self.snapshot().binding.get()?.as_ref();
+        let binding = self.snapshot().plane.binding.get()?.as_ref();
         let Some(binding) =
             binding.filter(|binding| binding.metadata.uid.as_deref() == Some(&journal.binding.uid))
         else {

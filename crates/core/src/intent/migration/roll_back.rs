@@ -26,7 +26,8 @@ impl Operation<'_> {
             let end = self.back()?.ends_as;
             return self.finish(&source, end);
         }
-        if !self.journal()?.pin.pinned && pin::not_blank(self.snapshot().pin.get()?.as_ref()).is_none() {
+        if !self.journal()?.pin.pinned && pin::not_blank(self.snapshot().plane.pin.get()?.as_ref()).is_none()
+        {
             return self.unfence();
         }
         if self.journal()?.dropped {
@@ -70,7 +71,7 @@ impl Operation<'_> {
         }
         // Made anew by Karmada it runs already, or will: stopping it would bring nothing back. Without a Work it isn't, and
         // what is still to be seen there is about to be deleted.
-        let work = self.snapshot().works.get()?.get(source);
+        let work = self.snapshot().plane.works.get()?.get(source);
         let has_work = work.is_some_and(|work| work.metadata.deletion_timestamp.is_none());
         let runs_there = !self.journal()?.profile.stateful || (self.is_listed(source)? && has_work);
         if writer.as_ref() == Some(source) && !lapse && runs_there {
@@ -502,7 +503,7 @@ impl Operation<'_> {
     fn was_stopped_late(&self, source: &ClusterName) -> Result<bool, Interrupt> {
         let journal = self.journal()?;
         let is_as_it_was = !self.back()?.restart && !journal.fence.lowered && !self.is_shared();
-        let live = pin::not_blank(self.snapshot().pin.get()?.as_ref());
+        let live = pin::not_blank(self.snapshot().plane.pin.get()?.as_ref());
         let is_ours = match live {
             Some(live) => self.is_ours_from_before(live)?,
             None => false,

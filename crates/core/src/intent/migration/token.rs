@@ -54,9 +54,9 @@ impl<'a> Operation<'a> {
             self.input.owner("Migration"),
             self.status.common.attempt,
             &snapshot.workload,
-            &snapshot.claim,
-            &snapshot.pin,
-            &snapshot.overrides,
+            &snapshot.plane.claim,
+            &snapshot.plane.pin,
+            &snapshot.plane.overrides,
         )
     }
 
@@ -189,7 +189,7 @@ impl<'a> Operation<'a> {
         match self.snapshot().member(target)?.object.get() {
             Ok(None) => Ok(()),
             Ok(Some(_)) => {
-                let live = self.snapshot().pin.get()?.as_ref();
+                let live = self.snapshot().plane.pin.get()?.as_ref();
                 let marker = live.and_then(pin::marker_of).unwrap_or_default();
                 self.prove(target, |facts| Held::prove(&Facts { marker, ..*facts }))??;
                 Ok(())
@@ -207,7 +207,7 @@ impl<'a> Operation<'a> {
 
     /// Returns whether the pin in the API server lets a cluster run, whatever the journal says by now.
     pub(super) fn runs_by_the_pin(&self, cluster: &ClusterName) -> Result<bool, Interrupt> {
-        let live = self.snapshot().pin.get()?.as_ref();
+        let live = self.snapshot().plane.pin.get()?.as_ref();
         Ok(live.is_some_and(|live| custody::names(live, self.input.uid, cluster)))
     }
 
@@ -267,7 +267,7 @@ impl<'a> Operation<'a> {
         if let Ok(sole) = Sole::new(writer, &involved) {
             return Ok(Granted::Sole(sole));
         }
-        let (live, read) = self.snapshot().pin.read()?;
+        let (live, read) = self.snapshot().plane.pin.read()?;
         if custody::says_the_same(pin, live.as_ref()) {
             return Ok(Granted::Nobody);
         }
@@ -296,7 +296,7 @@ impl<'a> Operation<'a> {
     pub(super) fn names_the_writer(&self) -> Result<bool, Interrupt> {
         Ok(custody::says_the_same(
             &self.compile()?,
-            self.snapshot().pin.get()?.as_ref(),
+            self.snapshot().plane.pin.get()?.as_ref(),
         ))
     }
 
@@ -329,7 +329,7 @@ impl<'a> Operation<'a> {
     /// Every Work that Karmada keeps for the workload carries the current marker.
     pub(super) fn markers(&mut self) -> Result<(), Interrupt> {
         let marker = self.marker()?;
-        let works = self.snapshot().works.get()?;
+        let works = self.snapshot().plane.works.get()?;
         let all = custody::synced(self.binding()?);
         let mut synced = Vec::new();
         for cluster in &all {

@@ -57,8 +57,8 @@ impl Operation<'_> {
     /// Returns why a source can't be looked into that has left Karmada while nothing of the workload is anywhere else, if so: nothing
     /// shows what is in force, and nothing is left to move.
     pub(super) fn has_left_alone(&self, source: &ClusterName) -> Result<Option<String>, Interrupt> {
-        let is_there =
-            self.snapshot().clusters.get()?.contains_key(source) || !self.snapshot().works.get()?.is_empty();
+        let is_there = self.snapshot().plane.clusters.get()?.contains_key(source)
+            || !self.snapshot().plane.works.get()?.is_empty();
         let synced = custody::synced(self.binding()?);
         if self.committed() || is_there || synced.iter().any(|listed| listed != source) {
             return Ok(None);
@@ -307,7 +307,7 @@ impl Operation<'_> {
     }
 
     fn is_kept_by_karmada(&self, cluster: &ClusterName) -> Result<bool, Interrupt> {
-        let is_joined = self.snapshot().clusters.get()?.contains_key(cluster);
+        let is_joined = self.snapshot().plane.clusters.get()?.contains_key(cluster);
         Ok(is_joined && self.is_listed(cluster)?)
     }
 

@@ -28,7 +28,7 @@ impl Operation<'_> {
             self.changes_begin(wanted)
         } else {
             self.nothing_wanted();
-            let template = self.snapshot().template.get().ok().and_then(Option::as_ref);
+            let template = self.snapshot().plane.template.get().ok().and_then(Option::as_ref);
             self.note_who_applies(template);
             Ok(())
         }
@@ -58,7 +58,7 @@ impl Operation<'_> {
     }
 
     fn changes_begin(&mut self, goal: &Goal) -> Result<(), Interrupt> {
-        let Some(template) = self.snapshot().template.get()? else {
+        let Some(template) = self.snapshot().plane.template.get()? else {
             self.nothing_wanted();
             self.rest_as(Phase::Pending);
             return Ok(());
@@ -147,7 +147,7 @@ impl Operation<'_> {
             ));
         }
         self.window_is_open()?;
-        let claim = self.snapshot().claim.get()?.as_ref();
+        let claim = self.snapshot().plane.claim.get()?.as_ref();
         rivals::may_differ(claim, self.input.uid, self.input.ahead)
             .map_err(|reason| Interrupt::wait_for(WaitCode::Claim, reason))
     }
@@ -235,7 +235,7 @@ impl Operation<'_> {
 
     fn profile_found(&mut self) -> Result<WorkloadProfileSpec, Interrupt> {
         let spec = self.input.spec;
-        let given = self.snapshot().profiles.get()?;
+        let given = self.snapshot().plane.profiles.get()?;
         let found = profile::find(given, spec.strategy.profile.as_deref(), &spec.workload.gvk())?;
         let Some(found) = found else {
             let finding = Finding::new(
@@ -264,7 +264,7 @@ impl Operation<'_> {
 
     fn binding_id(&self) -> Result<BindingId, Interrupt> {
         let workload = self.workload();
-        let Some(binding) = self.snapshot().binding.get()? else {
+        let Some(binding) = self.snapshot().plane.binding.get()? else {
             return Err(Interrupt::Wait(
                 "no policy has taken the workload up yet: it has no binding".to_owned(),
             ));

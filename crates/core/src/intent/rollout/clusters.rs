@@ -40,7 +40,7 @@ impl Operation<'_> {
         Ok(waves(
             &self.input.spec.strategy,
             &synced,
-            self.snapshot().clusters.get()?,
+            self.snapshot().plane.clusters.get()?,
         ))
     }
 
@@ -147,7 +147,7 @@ impl Operation<'_> {
         let facts = Facts {
             cluster,
             member,
-            works: self.snapshot().works.get()?,
+            works: self.snapshot().plane.works.get()?,
             marker: &marker,
             profile: &profile,
             nodes: None,

@@ -240,7 +240,7 @@ impl Operation<'_> {
     pub(super) fn works_are_current(&self) -> Result<(), Interrupt> {
         let template = self.template()?;
         let current = template.pointer("/metadata/generation").map(ToString::to_string);
-        let works = self.snapshot().works.get()?;
+        let works = self.snapshot().plane.works.get()?;
         for cluster in custody::synced(self.binding()?) {
             let work = works.get(&cluster);
             let made_from = work.and_then(|work| work.manifest_annotation(meta::TEMPLATE_GENERATION));

@@ -13,9 +13,8 @@ mod take_down;
 pub mod versions;
 mod waves;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::convert::Infallible;
-use std::sync::Arc;
 use std::time::Duration;
 
 use jiff::SignedDuration;
@@ -26,16 +25,14 @@ pub use waves::waves;
 
 use super::Step;
 use super::check::Others;
+use super::control_plane::{ControlPlane, Needs};
+use super::custody;
 use super::operation::{self, Kind, Next, Outcome, Wait};
 use super::other_managers::OtherManager;
 use super::seen::{NotKnown, Seen};
-use super::snapshot::{Member, Overrides, Sampled};
-use crate::api::{
-    Claim, Finding, Rollout, RolloutPhase as Phase, RolloutRevision, RolloutSpec, RolloutStatus,
-    WorkloadProfile,
-};
+use super::snapshot::{Member, Sampled};
+use crate::api::{Finding, Rollout, RolloutPhase as Phase, RolloutRevision, RolloutSpec, RolloutStatus};
 use cutover_karmada::name::{ClusterName, ObjectKey};
-use cutover_karmada::{Cluster, OverridePolicy, ResourceBinding, Work};
 
 /// How soon everything is looked at again at the latest, whatever is heard: while something is expected, and while only a person
 /// or a commit can change something.
@@ -53,20 +50,11 @@ pub type Input<'a> = super::Input<'a, RolloutSpec, RolloutStatus, Snapshot>;
 pub struct Snapshot {
     /// Without a namespace, it is of cluster scope.
     pub workload: ObjectKey,
-    pub template: Seen<Option<Value>>,
+    pub plane: ControlPlane,
     /// What the template is to be; `None`: nobody says.
     pub goal: Seen<Option<Goal>>,
     /// What the live template would become by that; `None`: it is so already.
     pub rehearsed: Seen<Option<Value>>,
-    pub binding: Seen<Option<ResourceBinding>>,
-    /// The Works of the binding, by the cluster they are for.
-    pub works: Seen<BTreeMap<ClusterName, Work>>,
-    pub claim: Seen<Option<Claim>>,
-    pub pin: Seen<Option<OverridePolicy>>,
-    pub overrides: Seen<Overrides>,
-    pub clusters: Seen<Arc<BTreeMap<ClusterName, Cluster>>>,
-    /// Read only before something begins.
-    pub profiles: Seen<Vec<WorkloadProfile>>,
     /// The copies in the clusters that are judged.
     pub members: BTreeMap<ClusterName, Member>,
     /// What Prometheus says, by query.
@@ -75,6 +63,53 @@ pub struct Snapshot {
     pub others: Others,
     /// Who applies the template beside this tool; read before something begins.
     pub other_managers: Vec<OtherManager>,
+}
+
+impl Snapshot {
+    /// Nothing was read.
+    pub fn unread(workload: ObjectKey, why: &str) -> Self {
+        Self {
+            workload,
+            plane: ControlPlane::unread(why),
+            goal: Seen::unknown(format!("not read: {why}")),
+            rehearsed: Seen::unknown(format!("not read: {why}")),
+            members: BTreeMap::new(),
+            metrics: BTreeMap::new(),
+            others: Others::new(),
+            other_managers: Vec::new(),
+        }
+    }
+}
+
+/// Returns what is read in the control plane. At rest, and with nothing to do, the template is all. `begins`: a change waits.
+pub fn needs(status: &RolloutStatus, begins: bool) -> Needs {
+    if status.journal.is_some() {
+        // The journal has the profile.
+        return around() | Needs::TEMPLATE;
+    }
+    if begins {
+        return around() | Needs::TEMPLATE | Needs::PROFILES;
+    }
+    Needs::TEMPLATE
+}
+
+fn around() -> Needs {
+    Needs::BINDING | Needs::WORKS | Needs::CLAIM | Needs::OVERRIDES | Needs::CLUSTERS
+}
+
+/// Returns the clusters whose copies are looked at: only those that have got something are judged.
+pub fn judged(status: &RolloutStatus, plane: &ControlPlane) -> BTreeSet<ClusterName> {
+    let (Some(journal), Ok(Some(binding))) = (&status.journal, plane.binding.get()) else {
+        return BTreeSet::new();
+    };
+    let synced = custody::synced(binding).into_iter();
+    match status.phase {
+        Phase::Rolling | Phase::Halted | Phase::Finishing => synced
+            .filter(|cluster| journal.released.contains_key(cluster))
+            .collect(),
+        Phase::Undoing => synced.collect(),
+        _ => BTreeSet::new(),
+    }
 }
 
 /// Decides what one pass does.

@@ -37,14 +37,17 @@ impl<'a> Operation<'a> {
 
     fn hold_as_guest(&mut self, guest: &Guest<'_>) -> Result<(), Interrupt> {
         let pin = self.compile()?;
-        let (clusters, all) = (self.snapshot().clusters.get()?, self.snapshot().overrides.get()?);
+        let (clusters, all) = (
+            self.snapshot().plane.clusters.get()?,
+            self.snapshot().plane.overrides.get()?,
+        );
         custody::is_effective(&pin, self.template()?, clusters, all)?;
         guest.says(&self.journal()?.rules)?;
         if self.journal()?.host.is_none() {
             self.journal_mut()?.host = Some(guest.host().clone());
             return Err(Interrupt::Requeue);
         }
-        let works = self.snapshot().works.get()?;
+        let works = self.snapshot().plane.works.get()?;
         let synced = custody::synced(self.binding()?);
         guest.markers(&synced, |cluster| works.get(cluster))?;
         Ok(guest.rests(&synced)?)
@@ -52,8 +55,8 @@ impl<'a> Operation<'a> {
 
     /// The end: nothing of this one is left in a pin that a Work is made with.
     pub(super) fn leave(&self, synced: &[ClusterName]) -> Result<(), Interrupt> {
-        let works = self.snapshot().works.get()?;
-        let binding = self.snapshot().binding.get()?.as_ref();
+        let works = self.snapshot().plane.works.get()?;
+        let binding = self.snapshot().plane.binding.get()?.as_ref();
         let host = self.journal()?.host.as_ref();
         let works = custody::up_to_date(binding, works);
         Ok(self.custody()?.leave(host, synced, works.into_iter())?)
@@ -62,7 +65,7 @@ impl<'a> Operation<'a> {
     /// Returns whether there is something to keep apart, or was.
     pub(super) fn is_pinned(&self) -> Result<bool, Interrupt> {
         let journal = self.journal()?;
-        Ok(!journal.rules.is_empty() || journal.pin.pinned || self.snapshot().pin.get()?.is_some())
+        Ok(!journal.rules.is_empty() || journal.pin.pinned || self.snapshot().plane.pin.get()?.is_some())
     }
 
     /// What the pin is to say follows from who was released; it stands in the journal, under a sequence of its own, first.
@@ -103,8 +106,8 @@ impl<'a> Operation<'a> {
             left,
             released: journal.released.keys().collect::<BTreeSet<_>>(),
             synced: &synced,
-            clusters: self.snapshot().clusters.get()?,
-            overrides: self.snapshot().overrides.get()?,
+            clusters: self.snapshot().plane.clusters.get()?,
+            overrides: self.snapshot().plane.overrides.get()?,
             pin: (self.workload().namespace.as_deref(), &name),
             divided: scheduling,
         };
@@ -118,9 +121,9 @@ impl<'a> Operation<'a> {
             self.input.owner("Rollout"),
             attempt,
             &snapshot.workload,
-            &snapshot.claim,
-            &snapshot.pin,
-            &snapshot.overrides,
+            &snapshot.plane.claim,
+            &snapshot.plane.pin,
+            &snapshot.plane.overrides,
         ))
     }
 
@@ -137,7 +140,10 @@ impl<'a> Operation<'a> {
 
     fn pin(&mut self) -> Result<(), Interrupt> {
         let pin = self.compile()?;
-        let (clusters, all) = (self.snapshot().clusters.get()?, self.snapshot().overrides.get()?);
+        let (clusters, all) = (
+            self.snapshot().plane.clusters.get()?,
+            self.snapshot().plane.overrides.get()?,
+        );
         custody::is_effective(&pin, self.template()?, clusters, all)?;
         let custody = self.custody()?;
         if custody.standing(&pin, &self.journal()?.pin)? == Standing::Tampered {
@@ -156,8 +162,8 @@ impl<'a> Operation<'a> {
     fn markers(&mut self) -> Result<(), Interrupt> {
         let marker = self.marker()?;
         let synced = custody::synced(self.binding()?);
-        let works = self.snapshot().works.get()?;
-        let joined = self.snapshot().clusters.get()?;
+        let works = self.snapshot().plane.works.get()?;
+        let joined = self.snapshot().plane.clusters.get()?;
         let status = &mut self.status;
         let journal = status.journal.as_mut().ok_or(Interrupt::Requeue)?;
         let patience = Patience {
@@ -184,12 +190,12 @@ impl<'a> Operation<'a> {
     }
 
     pub(super) fn template(&self) -> Result<&'a Value, Interrupt> {
-        let template = self.snapshot().template.get()?.as_ref();
+        let template = self.snapshot().plane.template.get()?.as_ref();
         template.ok_or_else(|| Interrupt::Wait("the template is gone".to_owned()))
     }
 
     pub(super) fn binding(&self) -> Result<&'a ResourceBinding, Interrupt> {
-        let binding = self.snapshot().binding.get()?.as_ref();
+        let binding = self.snapshot().plane.binding.get()?.as_ref();
         binding
             .ok_or_else(|| Interrupt::Wait("the workload has no binding: no policy takes it up".to_owned()))
     }

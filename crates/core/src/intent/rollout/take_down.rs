@@ -37,7 +37,10 @@ impl Operation<'_> {
     /// Shown by the effective manifest: with and without the pin each cluster gets the same.
     fn removal_changes_nothing(&self) -> Result<(), Interrupt> {
         let template = self.template()?;
-        let (clusters, all) = (self.snapshot().clusters.get()?, self.snapshot().overrides.get()?);
+        let (clusters, all) = (
+            self.snapshot().plane.clusters.get()?,
+            self.snapshot().plane.overrides.get()?,
+        );
         let name = pin::name(self.workload());
         let rules = &self.journal()?.rules;
         let guest = self.guest()?;
@@ -94,7 +97,7 @@ impl Operation<'_> {
 
     /// The template that this was about is gone, or is another one.
     pub(super) fn is_lost(&self) -> Result<bool, Interrupt> {
-        let Some(template) = self.snapshot().template.get()? else {
+        let Some(template) = self.snapshot().plane.template.get()? else {
             return Ok(true);
         };
         Ok(template["metadata"]["uid"] != self.journal()?.template_uid.as_str())

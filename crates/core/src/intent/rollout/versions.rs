@@ -5,10 +5,10 @@ use std::collections::{BTreeMap, BTreeSet};
 use serde_json::{Map, Value};
 
 use crate::api::{PatchOp, PinnedRule, RolloutRevision};
+use crate::intent::control_plane::Overrides;
 use crate::intent::effect::overlay_from_any;
 use crate::intent::fight::others;
 use crate::intent::record::digest;
-use crate::intent::snapshot::Overrides;
 use cutover_karmada::name::ClusterName;
 use cutover_karmada::{Cluster, overrides};
 

@@ -177,8 +177,8 @@ impl Operation<'_> {
             return Ok(Next::Requeue);
         }
         let (works, binding) = (
-            self.snapshot().works.get()?,
-            self.snapshot().binding.get()?.as_ref(),
+            self.snapshot().plane.works.get()?,
+            self.snapshot().plane.binding.get()?.as_ref(),
         );
         let own = self.custody();
         own.unpin()?;
@@ -206,7 +206,7 @@ impl Operation<'_> {
 
     fn without_pin(&self) -> Result<BTreeSet<ClusterName>, Interrupt> {
         let (binding, template) = (self.binding()?, self.template()?);
-        let clusters = self.snapshot().clusters.get()?;
+        let clusters = self.snapshot().plane.clusters.get()?;
         let journal = self.journal()?;
         let before = Before {
             placement: &journal.placement,
@@ -216,7 +216,7 @@ impl Operation<'_> {
         let next = predicted(&binding.spec, clusters, before)
             .map_err(|why| Interrupt::Wait(format!("the pin stays: {why}")))?;
         self.works_are_current()?;
-        let works = self.snapshot().works.get()?;
+        let works = self.snapshot().plane.works.get()?;
         let all = self.other_overrides()?;
         for (name, share) in &next {
             let held = binding.spec.dispatching_suspended(name.as_str())
@@ -256,7 +256,7 @@ impl Operation<'_> {
             .template()?
             .pointer("/metadata/generation")
             .map(ToString::to_string);
-        for (cluster, work) in self.snapshot().works.get()? {
+        for (cluster, work) in self.snapshot().plane.works.get()? {
             match (work.manifest_annotation(meta::TEMPLATE_GENERATION), &current) {
                 (Some(made_from), Some(current)) if made_from != current => {
                     return Err(Interrupt::Wait(format!(
@@ -295,7 +295,7 @@ impl Operation<'_> {
     pub(super) fn other_overrides(
         &self,
     ) -> Result<(Vec<ClusterOverridePolicy>, Vec<OverridePolicy>), Interrupt> {
-        let all = self.snapshot().overrides.get()?;
+        let all = self.snapshot().plane.overrides.get()?;
         let name = pin::name(self.workload());
         let mut namespaced = all.namespaced.to_vec();
         namespaced.retain(|policy| policy.metadata.name.as_deref() != Some(&name));

@@ -71,8 +71,8 @@ impl<'a> Operation<'a> {
         Scheduler {
             uid: self.input.uid,
             attempt: self.status.common.attempt,
-            canary: &snapshot.canary,
-            leases: &snapshot.leases,
+            canary: &snapshot.plane.canary,
+            leases: &snapshot.plane.leases,
             no_canary: self.input.no_canary(),
             chooses: false,
             now: self.input.now,

@@ -15,9 +15,8 @@ mod room;
 mod token;
 mod validate;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::convert::Infallible;
-use std::sync::Arc;
 use std::time::Duration;
 
 use jiff::{SignedDuration, Timestamp};
@@ -29,17 +28,17 @@ pub use validate::validate;
 
 use super::Step;
 use super::admission;
+use super::control_plane::{ControlPlane, Needs};
 use super::operation::{self, Kind, Outcome, Wait};
 use super::other_managers::OtherManager;
 use super::scalers::Scaler;
 use super::seen::{NotKnown, Seen};
-use super::snapshot::Overrides;
 use crate::api::{
-    Claim, Finding, Guard, LeaseSeen, OnFailure, ReplicaShift, ReplicaShiftSpec, ReplicaShiftStatus,
-    ShiftBack, ShiftPhase as Phase, Suspension, WaitCode, WorkloadProfile,
+    Finding, Guard, OnFailure, ReplicaShift, ReplicaShiftSpec, ReplicaShiftStatus, ShiftBack,
+    ShiftPhase as Phase, Suspension, WaitCode,
 };
 use cutover_karmada::name::{ClusterName, ObjectKey};
-use cutover_karmada::{Cluster, OverridePolicy, PropagationPolicy, ResourceBinding, Work};
+use cutover_karmada::{PropagationPolicy, ResourceBinding};
 
 /// How long a Work may be missing that Karmada is to make.
 const PATIENCE: SignedDuration = SignedDuration::from_secs(10);
@@ -55,24 +54,13 @@ pub type Input<'a> = super::Input<'a, ReplicaShiftSpec, ReplicaShiftStatus, Snap
 #[derive(Clone, Debug)]
 pub struct Snapshot {
     pub workload: ObjectKey,
-    pub template: Seen<Option<Value>>,
+    pub plane: ControlPlane,
     /// Who applies it beside this tool; read before anything begins, where the template is to be changed.
     pub other_managers: Vec<OtherManager>,
     /// The replicas that Git wants the template to have; none when Git doesn't say.
     pub wanted_in_git: Seen<Option<u32>>,
-    pub binding: Seen<Option<ResourceBinding>>,
-    pub works: Seen<BTreeMap<ClusterName, Work>>,
     /// The policy that has taken the template up.
     pub policy: Seen<Option<PropagationPolicy>>,
-    pub claim: Seen<Option<Claim>>,
-    pub pin: Seen<Option<OverridePolicy>>,
-    pub overrides: Seen<Overrides>,
-    pub clusters: Seen<Arc<BTreeMap<ClusterName, Cluster>>>,
-    /// The binding of the canary that the journal names.
-    pub canary: Seen<Option<ResourceBinding>>,
-    /// By name of the controller.
-    pub leases: Seen<BTreeMap<String, LeaseSeen>>,
-    pub profiles: Seen<Vec<WorkloadProfile>>,
     /// What scales the workload by itself, and where.
     pub autoscalers: Seen<Vec<Scaler>>,
     /// The copy in every cluster that is involved.
@@ -83,6 +71,54 @@ pub struct Snapshot {
     pub suspension: Seen<Option<Suspension>>,
     /// What came of trying what the admission fence must refuse, in the passes in which it is tried.
     pub admission: Option<Vec<(Guard, admission::Outcome)>>,
+}
+
+impl Snapshot {
+    /// Nothing was read.
+    pub fn unread(workload: ObjectKey, why: &str) -> Self {
+        fn unread<T>(why: &str) -> Seen<T> {
+            Seen::unknown(format!("not read: {why}"))
+        }
+        Self {
+            workload,
+            plane: ControlPlane::unread(why),
+            other_managers: Vec::new(),
+            wanted_in_git: unread(why),
+            policy: unread(why),
+            autoscalers: unread(why),
+            members: BTreeMap::new(),
+            own_pods: unread(why),
+            suspension: unread(why),
+            admission: None,
+        }
+    }
+}
+
+/// Returns what is read in the control plane. `late`: something was sent that may show after the end.
+pub fn needs(status: &ReplicaShiftStatus, late: bool) -> Needs {
+    match status.phase {
+        phase if phase.is_terminal() && !late => Needs::empty(),
+        Phase::Pending => Needs::CLAIM,
+        _ => Needs::all(),
+    }
+}
+
+/// Returns the clusters that may have a copy: all of them are looked at.
+pub fn involved(
+    spec: &ReplicaShiftSpec,
+    status: &ReplicaShiftStatus,
+    plane: &ControlPlane,
+) -> BTreeSet<ClusterName> {
+    let mut involved = BTreeSet::from([spec.to.clone()]);
+    involved.extend(spec.from.cluster.clone());
+    let journal = status.journal_in_force().into_iter();
+    involved.extend(journal.flat_map(|journal| journal.wanted.keys().cloned()));
+    if let Ok(Some(binding)) = plane.binding.get() {
+        let listed = binding.spec.synced_clusters().into_iter();
+        involved.extend(listed.map(|cluster| cluster.name));
+    }
+    involved.extend(plane.works.get().into_iter().flat_map(BTreeMap::keys).cloned());
+    involved
 }
 
 /// Decides what one pass does.
@@ -262,7 +298,7 @@ impl<'a> Operation<'a> {
             self.custody().unpin()?;
         }
         self.custody().give_up()?;
-        if self.snapshot().canary.get()?.is_some() {
+        if self.snapshot().plane.canary.get()?.is_some() {
             let delete = self.scheduler().delete_canary(&self.journal()?.fence);
             return Err(Interrupt::Act(vec![delete]));
         }
@@ -297,7 +333,7 @@ impl<'a> Operation<'a> {
     /// Returns the binding that the journal names: the same object, still there.
     fn binding(&self) -> Result<&'a ResourceBinding, Interrupt> {
         let journal = self.journal()?;
-        match self.snapshot().binding.get()? {
+        match self.snapshot().plane.binding.get()? {
             Some(binding) if binding.metadata.uid.as_deref() == Some(&journal.binding.uid) => Ok(binding),
             Some(_) => Err(Interrupt::Wait(
                 "the binding that Karmada has recreated to be taken over".to_owned(),
@@ -309,7 +345,7 @@ impl<'a> Operation<'a> {
     }
 
     fn template(&self) -> Result<&'a Value, Interrupt> {
-        let template = self.snapshot().template.get()?.as_ref();
+        let template = self.snapshot().plane.template.get()?.as_ref();
         template.ok_or_else(|| {
             Interrupt::Wait("Karmada to delete the copies of the template, which was deleted".to_owned())
         })
@@ -339,7 +375,7 @@ impl<'a> Operation<'a> {
                 journal.template_wanted.is_some()
             });
         if runs_here {
-            let template = self.snapshot().template.get();
+            let template = self.snapshot().plane.template.get();
             let count = template
                 .and_then(|template| Count::of_pods(template.as_ref(), self.snapshot().own_pods.get()?));
             counts.insert(Side::ControlPlane, count);

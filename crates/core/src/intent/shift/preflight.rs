@@ -35,7 +35,7 @@ impl Operation<'_> {
             return Ok(Next::Requeue);
         }
         self.wait_for_window(self.input.spec.window.as_ref(), window_ended)?;
-        let claim = self.snapshot().claim.get()?.as_ref();
+        let claim = self.snapshot().plane.claim.get()?.as_ref();
         rivals::may_claim(claim, self.input.uid, self.input.ahead)
             .map_err(|reason| Interrupt::wait_for(WaitCode::Claim, reason))?;
         Ok(Next::Enter(Phase::Preflight, Vec::new()))
@@ -70,17 +70,17 @@ impl Operation<'_> {
     pub(super) fn preflight(&mut self) -> Result<Next, Interrupt> {
         let (spec, snapshot) = (self.input.spec, self.snapshot());
         // What is to be seen now is another one's doing: it begins anew when that one has ended.
-        if let Err(why) = rivals::may_claim(snapshot.claim.get()?.as_ref(), self.input.uid, None) {
+        if let Err(why) = rivals::may_claim(snapshot.plane.claim.get()?.as_ref(), self.input.uid, None) {
             return Ok(Next::Enter(Phase::Pending, vec![why]));
         }
-        let Some(template) = snapshot.template.get()? else {
+        let Some(template) = snapshot.plane.template.get()? else {
             return Err(Interrupt::Fail(vec![Finding::new(
                 "NoWorkload",
                 format!("{} is not in the Karmada API server", self.workload()),
                 "apply the workload first, or fix spec.workload",
             )]));
         };
-        let Some(binding) = snapshot.binding.get()? else {
+        let Some(binding) = snapshot.plane.binding.get()? else {
             return Err(Interrupt::Wait(
                 "the workload has no binding yet: no policy has claimed it".to_owned(),
             ));
@@ -91,7 +91,7 @@ impl Operation<'_> {
                 "the workload is not scheduled to a cluster yet".to_owned(),
             ));
         }
-        let clusters = snapshot.clusters.get()?;
+        let clusters = snapshot.plane.clusters.get()?;
         let mut findings = validate(spec);
         findings.extend(self.about_workload(template)?);
         findings.extend(about_binding(&binding.spec, spec));

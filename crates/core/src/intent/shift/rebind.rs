@@ -17,9 +17,10 @@ impl Operation<'_> {
         else {
             return Ok(());
         };
-        let (Ok(Some(binding)), Ok(Some(template))) =
-            (self.snapshot().binding.get(), self.snapshot().template.get())
-        else {
+        let (Ok(Some(binding)), Ok(Some(template))) = (
+            self.snapshot().plane.binding.get(),
+            self.snapshot().plane.template.get(),
+        ) else {
             return Ok(());
         };
         if binding.metadata.uid.as_deref() == Some(&journal.binding.uid) {
@@ -58,7 +59,7 @@ impl Operation<'_> {
 
     /// A Work of the binding that was deleted keeps its copy as it is, and no pin reaches it any more.
     fn nothing_stays(&self) -> Result<(), Interrupt> {
-        let mut works = self.snapshot().works.get()?.iter();
+        let mut works = self.snapshot().plane.works.get()?.iter();
         match works.find(|(_, work)| work.metadata.deletion_timestamp.is_none()) {
             Some((cluster, work)) => Err(Interrupt::Wait(format!(
                 "the binding was deleted and recreated, and the Work {} of the one before, of {cluster}, to go: where Karmada \

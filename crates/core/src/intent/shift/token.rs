@@ -23,9 +23,9 @@ impl<'a> Operation<'a> {
             self.input.owner("ReplicaShift"),
             self.status.common.attempt,
             &snapshot.workload,
-            &snapshot.claim,
-            &snapshot.pin,
-            &snapshot.overrides,
+            &snapshot.plane.claim,
+            &snapshot.plane.pin,
+            &snapshot.plane.overrides,
         )
     }
 
@@ -68,7 +68,7 @@ impl<'a> Operation<'a> {
 
     /// Nothing is taken away by the pin without a room for it.
     fn has_room(&self) -> Result<(), Interrupt> {
-        let live = self.snapshot().pin.get()?.as_ref();
+        let live = self.snapshot().plane.pin.get()?.as_ref();
         let wanted = &self.journal()?.wanted;
         let lowered: Vec<(Side, u32)> = wanted
             .iter()
@@ -129,9 +129,9 @@ impl<'a> Operation<'a> {
     /// Every Work that Karmada keeps for the workload carries the current marker.
     pub(super) fn markers(&mut self) -> Result<(), Interrupt> {
         let marker = self.marker()?;
-        let works = self.snapshot().works.get()?;
+        let works = self.snapshot().plane.works.get()?;
         let synced = custody::synced(self.binding()?);
-        let joined = self.snapshot().clusters.get()?;
+        let joined = self.snapshot().plane.clusters.get()?;
         let status = &mut self.status;
         let journal = status.journal.as_mut().ok_or(Interrupt::Requeue)?;
         let patience = Patience {
@@ -266,7 +266,7 @@ impl<'a> Operation<'a> {
     }
 
     pub(super) fn profile(&self) -> Result<Profile, Interrupt> {
-        let given = self.snapshot().profiles.get()?;
+        let given = self.snapshot().plane.profiles.get()?;
         let gvk = self.input.status.spec_in_force(self.input.spec).workload.gvk();
         let found = profile::find(given, None, &gvk).ok().flatten();
         let found = found.ok_or_else(|| Interrupt::Wait(format!("no WorkloadProfile is about {gvk}")))?;
@@ -278,7 +278,7 @@ impl<'a> Operation<'a> {
     pub(super) fn check_effective(&self, pin: &Pin) -> Result<(), Interrupt> {
         let mut all = self.other_overrides()?;
         all.1.push(pin.policy());
-        let (template, clusters) = (self.template()?, self.snapshot().clusters.get()?);
+        let (template, clusters) = (self.template()?, self.snapshot().plane.clusters.get()?);
         for (name, replicas) in &self.journal()?.wanted {
             let Some(cluster) = clusters.get(name) else {
                 continue;

@@ -6,9 +6,9 @@ use std::collections::BTreeMap;
 use serde_json::{Map, Value, json};
 
 use crate::api::{PatchOp, SuspensionPin};
+use crate::intent::control_plane::Overrides;
 use crate::intent::fight::others;
 use crate::intent::pin::{Place, Rule};
-use crate::intent::snapshot::Overrides;
 use cutover_karmada::name::ClusterName;
 use cutover_karmada::{Cluster, TargetCluster, overrides};
 

@@ -19,7 +19,6 @@ mod pin;
 use std::collections::{BTreeMap, BTreeSet};
 use std::convert::Infallible;
 use std::fmt::Write;
-use std::sync::Arc;
 use std::time::Duration;
 
 use jiff::SignedDuration;
@@ -32,19 +31,17 @@ pub use holders::{Holder, Holders};
 pub use keep::{is_holdable, without_pin};
 
 use super::Step;
+use super::control_plane::ControlPlane;
 use super::custody;
 use super::effect::Effect;
 use super::operation::{self, Kind, Next, Outcome};
 use super::seen::{NotKnown, Seen};
-use super::snapshot::Overrides;
 use crate::api::{
     Claim, Contested, Finding, LeaseSeen, PolicyName, Suspension, SuspensionFence, SuspensionJournal,
     SuspensionPhase as Phase, SuspensionSpec, SuspensionStatus, WorkloadRef, claim_name,
 };
 use cutover_karmada::name::{ClusterName, Gvk, ObjectKey};
-use cutover_karmada::{
-    Cluster, ObjectReference, OverridePolicy, PropagationPolicy, ResourceBinding, Work, meta,
-};
+use cutover_karmada::{ObjectReference, PropagationPolicy, ResourceBinding, Work, meta};
 
 /// How long a Work may be missing that Karmada is to make.
 const PATIENCE: SignedDuration = SignedDuration::from_secs(10);
@@ -88,17 +85,9 @@ pub struct Snapshot {
     pub canary: Seen<Option<ResourceBinding>>,
     /// By name of the controller.
     pub leases: Seen<BTreeMap<String, LeaseSeen>>,
-    /// `None`: a pin is not called for.
-    pub pin_context: Option<PinContext>,
-}
-
-/// What decides on a pin, and what it has to be seen beside.
-#[derive(Clone, Debug)]
-pub struct PinContext {
-    pub template: Seen<Option<Value>>,
-    pub pin: Seen<Option<OverridePolicy>>,
-    pub overrides: Seen<Overrides>,
-    pub clusters: Seen<Arc<BTreeMap<ClusterName, Cluster>>>,
+    /// What decides on a pin, and what it has to be seen beside: template, pin, override policies, clusters. `None`: a pin is not
+    /// called for.
+    pub pin_context: Option<ControlPlane>,
 }
 
 /// One workload in one member.

@@ -8,8 +8,9 @@ use std::sync::Arc;
 use serde_json::{Value, json};
 
 use super::keep::{Keep, is_holdable, kept, without_pin};
-use super::{Interrupt, Operation, PATIENCE, PinContext, binding_id, covered};
+use super::{Interrupt, Operation, PATIENCE, binding_id, covered};
 use crate::api::{Claim, PinnedRule, PolicyName, SuspensionPin, claim_name};
+use crate::intent::ControlPlane;
 use crate::intent::custody::{self, Custody, Guest, Patience, Terms};
 use crate::intent::pin::{self, Pin, Rule, Says};
 use crate::intent::record::digest;
@@ -276,7 +277,7 @@ impl<'a> Operation<'a> {
         Ok(claims.find(|claim| claim.metadata.name.as_deref() == Some(&name)))
     }
 
-    fn pin_context(&self) -> Result<&'a PinContext, Interrupt> {
+    fn pin_context(&self) -> Result<&'a ControlPlane, Interrupt> {
         let pin_context = self.snapshot().pin_context.as_ref();
         pin_context.ok_or_else(|| Interrupt::Wait("what stands beside the pin was not read".to_owned()))
     }

@@ -163,8 +163,13 @@ impl Preview {
     /// carried out.
     pub fn judge(migration: &Migration, snapshot: &Snapshot, now: Timestamp) -> Self {
         let spec = &migration.spec;
-        let given = snapshot.profiles.get().map(Vec::as_slice).unwrap_or_default();
-        let binding = snapshot.binding.get().ok().and_then(Option::as_ref);
+        let given = snapshot
+            .plane
+            .profiles
+            .get()
+            .map(Vec::as_slice)
+            .unwrap_or_default();
+        let binding = snapshot.plane.binding.get().ok().and_then(Option::as_ref);
         let source = binding.and_then(|binding| match binding.spec.clusters.as_slice() {
             [only] => Some(only.name.clone()),
             _ => None,

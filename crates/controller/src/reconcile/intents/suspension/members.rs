@@ -7,8 +7,8 @@ use super::super::ask::get;
 use super::super::served;
 use super::Reader;
 use cutover_cluster::Answer;
-use cutover_core::intent::suspension::{self, Copy, PinContext, Snapshot, binding_id, covered, workload};
-use cutover_core::intent::{Seen, pin};
+use cutover_core::intent::suspension::{self, Copy, Snapshot, binding_id, covered, workload};
+use cutover_core::intent::{ControlPlane, Seen, pin};
 use cutover_karmada::name::{ClusterName, Gvk, ObjectKey};
 use cutover_karmada::{ResourceBinding, Work};
 
@@ -79,7 +79,7 @@ impl Reader<'_> {
 }
 
 /// Returns what a cluster would have without the pin that is in force.
-fn unpinned(pin_context: &PinContext, binding: &ResourceBinding, cluster: &ClusterName) -> Option<Value> {
+fn unpinned(pin_context: &ControlPlane, binding: &ResourceBinding, cluster: &ClusterName) -> Option<Value> {
     let template = pin_context.template.get().ok()?.as_ref()?;
     let known = pin_context.clusters.get().ok()?.get(cluster)?;
     let mut targets = binding.spec.clusters.iter();

@@ -75,7 +75,7 @@ fn with_source() -> Scene {
         "cluster": EAST, "uid": "copy", "values": {"savepoint": "s3://older"}, "at": "2026-01-01T00:53:00Z", "recorded": true,
     });
     scene.status.last_known = Some(serde_json::from_value(older).unwrap());
-    scene.snapshot.around.binding = seen(Some(binding("binding-1", &[WEST, EAST], true)), EARLY);
+    scene.snapshot.around.plane.binding = seen(Some(binding("binding-1", &[WEST, EAST], true)), EARLY);
     scene.come_about();
     scene.work_in(EAST);
     scene
@@ -335,15 +335,15 @@ fn a_cluster_that_had_the_token_is_no_cluster_that_never_had_it() {
     let marker = scene.marker();
     scene.see(WEST, member(Some(running(&marker, "s3://seen"))));
     // Somebody takes the pin away, and west is lost.
-    scene.snapshot.around.pin = seen(None, EARLY);
-    scene.snapshot.around.overrides = seen(crate::intent::snapshot::Overrides::default(), EARLY);
+    scene.snapshot.around.plane.pin = seen(None, EARLY);
+    scene.snapshot.around.plane.overrides = seen(crate::intent::control_plane::Overrides::default(), EARLY);
     scene.see(WEST, lost());
     assert_eq!(scene.play(), Vec::<String>::new());
     assert!(scene.is(Phase::Fencing));
-    let mut clusters = (**scene.snapshot.around.clusters.get().unwrap()).clone();
+    let mut clusters = (**scene.snapshot.around.plane.clusters.get().unwrap()).clone();
     let north = clusters[&EAST.into()].clone();
     clusters.insert("north".into(), north);
-    scene.snapshot.around.clusters = seen(std::sync::Arc::new(clusters), EARLY);
+    scene.snapshot.around.plane.clusters = seen(std::sync::Arc::new(clusters), EARLY);
     scene.see("north", member(Some(held(&marker))));
     scene.spec.request =
         Some(serde_json::from_value(json!({"attempt": 2, "to": "north", "reason": "lost"})).unwrap());

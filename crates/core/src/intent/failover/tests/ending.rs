@@ -63,7 +63,7 @@ fn what_fails_while_a_plan_ends_is_a_failover_like_any_other() {
     }
     // The pin is not off yet.
     scene.status.journal.as_mut().unwrap().pin.unpinning = false;
-    scene.snapshot.around.binding = seen(Some(binding("binding-1", &[WEST], false)), EARLY);
+    scene.snapshot.around.plane.binding = seen(Some(binding("binding-1", &[WEST], false)), EARLY);
     scene.play();
     assert!(
         scene.is(Phase::Evicted),
@@ -80,7 +80,7 @@ fn a_cluster_that_is_listed_as_the_pin_is_about_to_go_stays_held() {
     while !scene.status.journal.as_ref().unwrap().pin.unpinning {
         scene.pass();
     }
-    scene.snapshot.around.binding = seen(Some(binding("binding-1", &[EAST, WEST], false)), EARLY);
+    scene.snapshot.around.plane.binding = seen(Some(binding("binding-1", &[EAST, WEST], false)), EARLY);
     scene.work_in(WEST);
     let marker = scene.marker();
     scene.see(WEST, member(Some(held(&marker))));
@@ -122,7 +122,7 @@ fn settling() -> Scene {
 #[test]
 fn failover_is_put_back_also_where_somebody_has_resumed_scheduling() {
     let mut scene = settling();
-    scene.snapshot.around.binding = seen(Some(binding("binding-1", &[WEST], false)), EARLY);
+    scene.snapshot.around.plane.binding = seen(Some(binding("binding-1", &[WEST], false)), EARLY);
     let effects = scene.settle();
     assert!(scene.is(Phase::Settling), "{}", scene.status.phase);
     assert!(
@@ -131,7 +131,7 @@ fn failover_is_put_back_also_where_somebody_has_resumed_scheduling() {
             .any(|effect| effect.to_string().contains("suspend scheduling")),
         "{effects:?}"
     );
-    scene.snapshot.around.binding = seen(Some(binding("binding-1", &[WEST], true)), EARLY);
+    scene.snapshot.around.plane.binding = seen(Some(binding("binding-1", &[WEST], true)), EARLY);
     let effects = scene.settle();
     assert!(
         effects
@@ -192,9 +192,9 @@ fn a_failover_ends_on_the_word_that_it_went_on_by() {
 fn a_work_of_the_writer_is_all_that_a_plan_leaves() {
     let mut scene = Scene::guarding();
     scene.deleting = true;
-    let mut works = scene.snapshot.around.works.get().unwrap().clone();
+    let mut works = scene.snapshot.around.plane.works.get().unwrap().clone();
     works.insert(WEST.into(), work("of-before"));
-    scene.snapshot.around.works = seen(works, EARLY);
+    scene.snapshot.around.plane.works = seen(works, EARLY);
     scene.see(WEST, member(Some(running("of-before", "s3://seen"))));
     assert!(!takes_the_pin_away(&mut scene), "{}", scene.waits());
 }

@@ -16,7 +16,7 @@ fn said(path: &str, image: &str) -> Differences {
 }
 
 fn claim(scene: &Scene) -> Claim {
-    scene.snapshot.around.claim.get().unwrap().clone().unwrap()
+    scene.snapshot.around.plane.claim.get().unwrap().clone().unwrap()
 }
 
 /// A guest writes its entry, or takes it out.
@@ -26,14 +26,14 @@ fn says(scene: &mut Scene, entry: Option<Differences>) {
         Some(entry) => drop(claim.spec.differences.insert("rollout".to_owned(), entry)),
         None => drop(claim.spec.differences.remove("rollout")),
     }
-    scene.snapshot.around.claim = seen(Some(claim), EARLY);
+    scene.snapshot.around.plane.claim = seen(Some(claim), EARLY);
 }
 
 /// The claim says which wording its marker stands for, and the pin of that marker has it.
 fn is_in_force(scene: &Scene, entry: &Differences) -> bool {
     let (claim, live) = (
         claim(scene),
-        scene.snapshot.around.pin.get().unwrap().clone().unwrap(),
+        scene.snapshot.around.plane.pin.get().unwrap().clone().unwrap(),
     );
     let is_included = claim.spec.included == included(&claim.spec.differences);
     let is_written = pin::marker_of(&live) == Some(&claim.spec.marker) && pin::includes(&live, &entry.rules);
@@ -65,7 +65,7 @@ fn what_a_guest_says_is_in_the_pin_under_a_sequence_of_its_own() {
     scene.play();
     let left = claim(&scene).spec;
     assert!(left.included.is_empty() && left.differences.is_empty());
-    let live = scene.snapshot.around.pin.get().unwrap().clone().unwrap();
+    let live = scene.snapshot.around.plane.pin.get().unwrap().clone().unwrap();
     assert!(!pin::includes(&live, &other.rules));
 }
 
@@ -97,12 +97,12 @@ fn nothing_is_taken_in_while_it_fails_over_and_what_was_said_stays() {
     let entry = said(IMAGE, "orders:1");
     says(&mut scene, Some(entry.clone()));
     scene.play();
-    scene.snapshot.around.binding = seen(Some(binding("binding-1", &[WEST], false)), EARLY);
+    scene.snapshot.around.plane.binding = seen(Some(binding("binding-1", &[WEST], false)), EARLY);
     scene.play();
     assert!(scene.is(Phase::Evicted), "{}", scene.status.phase);
     says(&mut scene, Some(said(IMAGE, "orders:2")));
     scene.play();
-    let live = scene.snapshot.around.pin.get().unwrap().clone().unwrap();
+    let live = scene.snapshot.around.plane.pin.get().unwrap().clone().unwrap();
     assert!(
         pin::includes(&live, &entry.rules),
         "the pin says what it said before"
@@ -134,7 +134,7 @@ fn a_failover_with_a_guest_names_its_writer_by_the_hold_alone() {
         scene.status.phase,
         scene.waits()
     );
-    let live = scene.snapshot.around.pin.get().unwrap().clone().unwrap();
+    let live = scene.snapshot.around.plane.pin.get().unwrap().clone().unwrap();
     assert!(pin::includes(&live, &entry.rules));
     let hold = &pin::writer_of(&live)[0];
     let excluded = hold.target_cluster.as_ref().unwrap().exclude.as_ref().unwrap();
@@ -253,7 +253,7 @@ fn a_claim_that_somebody_took_away_is_recreated_with_what_guests_say() {
     let entry = said(IMAGE, "orders:1");
     says(&mut scene, Some(entry.clone()));
     scene.play();
-    scene.snapshot.around.claim = seen(None, EARLY);
+    scene.snapshot.around.plane.claim = seen(None, EARLY);
     scene.play();
     assert!(is_in_force(&scene, &entry));
 }
@@ -264,16 +264,16 @@ fn a_pin_that_was_changed_under_a_guest_is_repaired_with_what_it_says() {
     let entry = said(IMAGE, "orders:1");
     says(&mut scene, Some(entry.clone()));
     scene.play();
-    let mut edited = scene.snapshot.around.pin.get().unwrap().clone().unwrap();
+    let mut edited = scene.snapshot.around.plane.pin.get().unwrap().clone().unwrap();
     edited.spec.override_rules.remove(0);
-    scene.snapshot.around.overrides = seen(
-        crate::intent::snapshot::Overrides {
+    scene.snapshot.around.plane.overrides = seen(
+        crate::intent::control_plane::Overrides {
             namespaced: std::sync::Arc::new(vec![edited.clone()]),
-            ..crate::intent::snapshot::Overrides::default()
+            ..crate::intent::control_plane::Overrides::default()
         },
         EARLY,
     );
-    scene.snapshot.around.pin = seen(Some(edited), EARLY);
+    scene.snapshot.around.plane.pin = seen(Some(edited), EARLY);
     let before = scene.marker();
     scene.play();
     assert!(is_in_force(&scene, &entry) && scene.marker() != before);

@@ -16,8 +16,8 @@ fn adopted(scene: &Scene) -> bool {
 fn one_that_lists_the_writer_is_guarded_and_people_are_told_what_it_began_from() {
     let mut scene = Scene::guarding();
     scene.play();
-    scene.snapshot.around.binding = seen(Some(binding("binding-2", &[EAST], false)), EARLY);
-    scene.snapshot.around.works = seen(BTreeMap::new(), EARLY);
+    scene.snapshot.around.plane.binding = seen(Some(binding("binding-2", &[EAST], false)), EARLY);
+    scene.snapshot.around.plane.works = seen(BTreeMap::new(), EARLY);
     scene.pass();
     assert!(scene.is(Phase::Arming) && adopted(&scene));
     assert_eq!(scene.told(), ["MadeAnew"]);
@@ -29,6 +29,7 @@ fn one_that_lists_the_writer_is_guarded_and_people_are_told_what_it_began_from()
         scene
             .snapshot
             .around
+            .plane
             .claim
             .get()
             .unwrap()
@@ -43,8 +44,8 @@ fn one_that_lists_the_writer_is_guarded_and_people_are_told_what_it_began_from()
 #[test]
 fn one_that_lists_another_cluster_is_a_failover() {
     let mut scene = Scene::guarding();
-    scene.snapshot.around.binding = seen(Some(binding("binding-2", &[WEST], false)), EARLY);
-    scene.snapshot.around.works = seen(BTreeMap::new(), EARLY);
+    scene.snapshot.around.plane.binding = seen(Some(binding("binding-2", &[WEST], false)), EARLY);
+    scene.snapshot.around.plane.works = seen(BTreeMap::new(), EARLY);
     assert_eq!(scene.play(), Vec::<String>::new());
     assert!(
         adopted(&scene) && scene.is(Phase::Evicted),
@@ -57,8 +58,8 @@ fn one_that_lists_another_cluster_is_a_failover() {
 fn a_failover_begins_to_choose_again_and_keeps_the_state_that_it_has() {
     let mut scene = Scene::fencing();
     let state = scene.flight().state.clone();
-    scene.snapshot.around.binding = seen(Some(binding("binding-2", &[], false)), EARLY);
-    scene.snapshot.around.works = seen(BTreeMap::new(), EARLY);
+    scene.snapshot.around.plane.binding = seen(Some(binding("binding-2", &[], false)), EARLY);
+    scene.snapshot.around.plane.works = seen(BTreeMap::new(), EARLY);
     assert_eq!(scene.play(), Vec::<String>::new());
     assert!(adopted(&scene) && scene.is(Phase::Evicted));
     assert_eq!(scene.flight().state, state);
@@ -72,7 +73,7 @@ fn a_failover_begins_to_choose_again_and_keeps_the_state_that_it_has() {
 #[test]
 fn a_work_of_the_one_before_that_stays_is_no_copy_that_goes() {
     let mut scene = Scene::guarding();
-    scene.snapshot.around.binding = seen(Some(binding("binding-2", &[WEST], false)), EARLY);
+    scene.snapshot.around.plane.binding = seen(Some(binding("binding-2", &[WEST], false)), EARLY);
     assert_eq!(scene.play(), Vec::<String>::new());
     assert!(!adopted(&scene));
     assert!(
@@ -82,7 +83,7 @@ fn a_work_of_the_one_before_that_stays_is_no_copy_that_goes() {
     );
     let mut leaves = work("plan-uid.1.3");
     leaves.metadata.deletion_timestamp = serde_json::from_value(json!("2026-01-01T00:00:00Z")).unwrap();
-    scene.snapshot.around.works = seen(BTreeMap::from([(EAST.into(), leaves)]), EARLY);
+    scene.snapshot.around.plane.works = seen(BTreeMap::from([(EAST.into(), leaves)]), EARLY);
     scene.play();
     assert!(adopted(&scene));
 }
@@ -94,8 +95,8 @@ fn one_that_comes_in_the_midst_of_a_release_is_fenced_for_the_same_cluster_and_g
     anew.spec.failover =
         serde_json::from_value(json!({"application": {"decisionConditions": {"tolerationSeconds": 30}}}))
             .unwrap();
-    scene.snapshot.around.binding = seen(Some(anew), EARLY);
-    scene.snapshot.around.works = seen(BTreeMap::new(), EARLY);
+    scene.snapshot.around.plane.binding = seen(Some(anew), EARLY);
+    scene.snapshot.around.plane.works = seen(BTreeMap::new(), EARLY);
     scene.pass();
     assert!(adopted(&scene) && scene.is(Phase::Releasing));
     let journal = scene.status.journal.as_ref().unwrap();
@@ -109,8 +110,8 @@ fn one_that_comes_when_the_new_copy_may_run_already_changes_what_the_pin_says_of
     let mut scene = Scene::releasing();
     scene.status.journal.as_mut().unwrap().suspended = vec![EAST.into()];
     scene.come_about();
-    scene.snapshot.around.binding = seen(Some(binding("binding-2", &[WEST], true)), EARLY);
-    scene.snapshot.around.works = seen(BTreeMap::new(), EARLY);
+    scene.snapshot.around.plane.binding = seen(Some(binding("binding-2", &[WEST], true)), EARLY);
+    scene.snapshot.around.plane.works = seen(BTreeMap::new(), EARLY);
     while !adopted(&scene) {
         scene.pass();
     }
@@ -122,7 +123,7 @@ fn one_that_comes_when_the_new_copy_may_run_already_changes_what_the_pin_says_of
     });
     journal.fence = serde_json::from_value(fence).unwrap();
     scene.play();
-    let pin = scene.snapshot.around.pin.get().unwrap().as_ref().unwrap();
+    let pin = scene.snapshot.around.plane.pin.get().unwrap().as_ref().unwrap();
     assert_eq!(
         crate::intent::pin::marker_of(pin),
         Some(&*scene.marker()),
@@ -135,8 +136,8 @@ fn one_that_comes_when_the_new_copy_may_run_already_changes_what_the_pin_says_of
 fn a_plan_ends_also_when_the_binding_is_another_one() {
     let mut scene = Scene::guarding();
     scene.deleting = true;
-    scene.snapshot.around.binding = seen(Some(binding("binding-2", &[EAST], false)), EARLY);
-    scene.snapshot.around.works = seen(BTreeMap::new(), EARLY);
+    scene.snapshot.around.plane.binding = seen(Some(binding("binding-2", &[EAST], false)), EARLY);
+    scene.snapshot.around.plane.works = seen(BTreeMap::new(), EARLY);
     while !scene.is(Phase::Disarming) {
         scene.pass();
     }
@@ -146,9 +147,9 @@ fn a_plan_ends_also_when_the_binding_is_another_one() {
 #[test]
 fn a_workload_that_is_deleted_in_the_midst_of_a_failover_frees_the_plan_when_no_copy_is_left() {
     let mut scene = Scene::fencing();
-    scene.snapshot.around.template = seen(None, EARLY);
-    scene.snapshot.around.binding = seen(None, EARLY);
-    scene.snapshot.around.works = seen(BTreeMap::new(), EARLY);
+    scene.snapshot.around.plane.template = seen(None, EARLY);
+    scene.snapshot.around.plane.binding = seen(None, EARLY);
+    scene.snapshot.around.plane.works = seen(BTreeMap::new(), EARLY);
     scene.see(WEST, member(None));
     scene.see(EAST, lost());
     assert!(scene.settle().is_empty());
@@ -164,8 +165,8 @@ fn a_workload_that_is_deleted_in_the_midst_of_a_failover_frees_the_plan_when_no_
 fn a_cluster_that_has_had_the_token_is_not_forgotten_with_the_binding() {
     let mut scene = Scene::fencing();
     scene.flight().released = true;
-    scene.snapshot.around.binding = seen(Some(binding("binding-2", &[], false)), EARLY);
-    scene.snapshot.around.works = seen(BTreeMap::new(), EARLY);
+    scene.snapshot.around.plane.binding = seen(Some(binding("binding-2", &[], false)), EARLY);
+    scene.snapshot.around.plane.works = seen(BTreeMap::new(), EARLY);
     scene.play();
     assert!(adopted(&scene) && scene.is(Phase::Evicted));
     assert!(scene.status.old_copies.contains_key(&WEST.into()));

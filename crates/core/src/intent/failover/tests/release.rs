@@ -17,16 +17,22 @@ type Blind = (&'static str, fn(&mut Snapshot));
 /// Whatever the release of the token is decided on.
 const EVIDENCE: [Blind; 11] = [
     ("the binding", |snapshot| {
-        snapshot.around.binding = Seen::unknown(WHY);
+        snapshot.around.plane.binding = Seen::unknown(WHY);
     }),
-    ("the Works", |snapshot| snapshot.around.works = Seen::unknown(WHY)),
-    ("the claim", |snapshot| snapshot.around.claim = Seen::unknown(WHY)),
-    ("the pin", |snapshot| snapshot.around.pin = Seen::unknown(WHY)),
+    ("the Works", |snapshot| {
+        snapshot.around.plane.works = Seen::unknown(WHY);
+    }),
+    ("the claim", |snapshot| {
+        snapshot.around.plane.claim = Seen::unknown(WHY);
+    }),
+    ("the pin", |snapshot| {
+        snapshot.around.plane.pin = Seen::unknown(WHY);
+    }),
     ("who the clusters are", |snapshot| {
-        snapshot.around.clusters = Seen::unknown(WHY);
+        snapshot.around.plane.clusters = Seen::unknown(WHY);
     }),
     ("the controllers' leases", |snapshot| {
-        snapshot.around.leases = Seen::unknown(WHY);
+        snapshot.around.plane.leases = Seen::unknown(WHY);
     }),
     ("the record in Git", |snapshot| snapshot.kept = Seen::unknown(WHY)),
     ("the old copy", |snapshot| {
@@ -101,10 +107,10 @@ fn in_a_phase_that_sees_nothing_nothing_is_sent_and_nothing_is_decided() {
             scene.status.journal.as_mut().unwrap().lent = Some(migration());
         }
         let around = &mut scene.snapshot.around;
-        around.template = Seen::unknown(WHY);
-        around.pin = Seen::unknown(WHY);
-        around.overrides = Seen::unknown(WHY);
-        around.canary = Seen::unknown(WHY);
+        around.plane.template = Seen::unknown(WHY);
+        around.plane.pin = Seen::unknown(WHY);
+        around.plane.overrides = Seen::unknown(WHY);
+        around.plane.canary = Seen::unknown(WHY);
         for (_, blind) in EVIDENCE {
             blind(&mut scene.snapshot);
         }
@@ -173,9 +179,9 @@ fn an_old_copy_counts_by_what_it_does_not_by_what_was_sent_to_it() {
 #[test]
 fn a_work_of_an_old_copy_keeps_it_from_counting_as_gone() {
     let mut scene = Scene::fencing();
-    let mut works = scene.snapshot.around.works.get().unwrap().clone();
+    let mut works = scene.snapshot.around.plane.works.get().unwrap().clone();
     works.insert(EAST.into(), work("plan-uid.1.4"));
-    scene.snapshot.around.works = seen(works, EARLY);
+    scene.snapshot.around.plane.works = seen(works, EARLY);
     assert_eq!(scene.play(), Vec::<String>::new());
 }
 
@@ -201,7 +207,8 @@ fn another_process_of_a_controller_voids_the_barrier_and_the_markers() {
             holder: Some("another".to_owned()),
             transitions: 1,
         };
-        scene.snapshot.around.leases = seen(BTreeMap::from([("karmada-scheduler".to_owned(), lease)]), EARLY);
+        scene.snapshot.around.plane.leases =
+            seen(BTreeMap::from([("karmada-scheduler".to_owned(), lease)]), EARLY);
         assert_eq!(scene.play(), Vec::<String>::new());
         let journal = scene.status.journal.as_ref().unwrap();
         assert!(journal.fence.barrier.is_none() && journal.fence.canary == 2 && journal.pin.seq > seq);
@@ -233,9 +240,9 @@ fn the_state_that_a_migration_took_along_is_newer_than_what_was_seen_before_it()
         scene.status.last_known = Some(older.unwrap());
         scene.status.phase = Phase::Lent;
         scene.status.journal.as_mut().unwrap().lent = Some(owner.clone());
-        let mut claim = scene.snapshot.around.claim.get().unwrap().clone().unwrap();
+        let mut claim = scene.snapshot.around.plane.claim.get().unwrap().clone().unwrap();
         (claim.spec.marker, claim.spec.writer) = ("move.1.9".to_owned(), Some(WEST.into()));
-        scene.snapshot.around.claim = seen(Some(claim), EARLY);
+        scene.snapshot.around.plane.claim = seen(Some(claim), EARLY);
         let workload = scene.spec.workload.clone();
         let borrower = Borrower {
             owner: owner.clone(),

@@ -5,13 +5,13 @@ use std::sync::Arc;
 use super::scene::{EARLY, EAST, Scene, WEST, binding, held, member, names_of, running, seen};
 use crate::api::{FailoverPhase as Phase, StateSource};
 use crate::intent::Effect;
-use crate::intent::snapshot::Overrides;
+use crate::intent::control_plane::Overrides;
 use cutover_karmada::{ClusterAffinity, OverridePolicy};
 
 /// It runs in east, and a held copy of it is in west.
 fn other_managers() -> Scene {
     let mut scene = Scene::guarding();
-    scene.snapshot.around.binding = seen(Some(binding("binding-1", &[EAST, WEST], false)), EARLY);
+    scene.snapshot.around.plane.binding = seen(Some(binding("binding-1", &[EAST, WEST], false)), EARLY);
     scene.work_in(WEST);
     let marker = scene.marker();
     scene.see(WEST, member(Some(held(&marker))));
@@ -19,9 +19,9 @@ fn other_managers() -> Scene {
 }
 
 fn change(scene: &mut Scene, pin: Option<OverridePolicy>) {
-    scene.snapshot.around.pin = seen(pin.clone(), EARLY);
+    scene.snapshot.around.plane.pin = seen(pin.clone(), EARLY);
     let namespaced = Arc::new(pin.into_iter().collect());
-    scene.snapshot.around.overrides = seen(
+    scene.snapshot.around.plane.overrides = seen(
         Overrides {
             cluster_wide: Arc::default(),
             namespaced,
@@ -33,7 +33,7 @@ fn change(scene: &mut Scene, pin: Option<OverridePolicy>) {
 
 /// The pin that is there, with the hold of another kind.
 fn edited(scene: &Scene, target: Option<ClusterAffinity>) -> OverridePolicy {
-    let mut pin = scene.snapshot.around.pin.get().unwrap().clone().unwrap();
+    let mut pin = scene.snapshot.around.plane.pin.get().unwrap().clone().unwrap();
     match target {
         Some(target) => pin.spec.override_rules[0].target_cluster = Some(target),
         None => pin
@@ -72,7 +72,7 @@ fn one_that_lets_another_cluster_run_instead_is_no_reason_to_let_the_writer_go_a
     assert_eq!(scene.play(), Vec::<String>::new());
     assert!(scene.status.phase.in_flight(), "{}", scene.status.phase);
     assert!(scene.told().contains(&"SingleWriterLapse"));
-    let live = scene.snapshot.around.pin.get().unwrap().as_ref().unwrap();
+    let live = scene.snapshot.around.plane.pin.get().unwrap().as_ref().unwrap();
     assert!(
         live.spec.override_rules[0].target_cluster.is_none(),
         "everybody is held"
@@ -84,14 +84,14 @@ fn one_that_goes_in_the_midst_of_a_release_takes_the_token_back() {
     let mut scene = Scene::releasing();
     scene.flight().with_source = Some(true);
     scene.status.journal.as_mut().unwrap().clusters = vec![WEST.into(), EAST.into()];
-    scene.snapshot.around.binding = seen(Some(binding("binding-1", &[WEST, EAST], true)), EARLY);
+    scene.snapshot.around.plane.binding = seen(Some(binding("binding-1", &[WEST, EAST], true)), EARLY);
     scene.work_in(EAST);
     change(&mut scene, None);
     let marker = scene.marker();
     scene.see(EAST, member(Some(running(&marker, "s3://newer"))));
     assert_eq!(scene.play(), Vec::<String>::new());
     assert!(scene.is(Phase::Fencing));
-    let live = scene.snapshot.around.pin.get().unwrap().as_ref().unwrap();
+    let live = scene.snapshot.around.plane.pin.get().unwrap().as_ref().unwrap();
     assert!(
         live.spec.override_rules[0].target_cluster.is_none(),
         "everybody is held"

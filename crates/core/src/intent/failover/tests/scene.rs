@@ -8,8 +8,9 @@ use serde_json::{Value, json};
 
 use super::super::{Input, Operation, Snapshot, step};
 use crate::api::{Claim, FailoverPhase, FailoverPlanSpec, FailoverPlanStatus, MARKER_ANNOTATION, claim_name};
+use crate::intent::control_plane::{ControlPlane, Overrides};
 use crate::intent::effect::Effect;
-use crate::intent::snapshot::{Member, Overrides, Pod};
+use crate::intent::snapshot::{Member, Pod};
 use crate::intent::{Read, Seen, Step, Trouble};
 use cutover_karmada::name::{ClusterName, ObjectKey};
 use cutover_karmada::{Cluster, OverridePolicy, ResourceBinding, Work, meta};
@@ -109,10 +110,10 @@ pub fn refused() -> Member {
 
 /// Karmada has no answer of that cluster either.
 pub fn cut_off(scene: &mut Scene, name: &str) {
-    let mut clusters = (**scene.snapshot.around.clusters.get().unwrap()).clone();
+    let mut clusters = (**scene.snapshot.around.plane.clusters.get().unwrap()).clone();
     let cluster = clusters.get_mut(&name.into()).unwrap();
     cluster.status.as_mut().unwrap().conditions[0].status = "False".to_owned();
-    scene.snapshot.around.clusters = seen(Arc::new(clusters), EARLY);
+    scene.snapshot.around.plane.clusters = seen(Arc::new(clusters), EARLY);
 }
 
 pub fn approve(scene: &mut Scene, gate: &str, cluster: &str, attempt: u32) {
@@ -170,36 +171,27 @@ impl Scene {
             },
         });
         let unread = || "not read in this test";
+        let workload = ObjectKey {
+            group: "flink.apache.org".to_owned(),
+            kind: "FlinkDeployment".to_owned(),
+            namespace: Some("shop".to_owned()),
+            name: "orders".to_owned(),
+        };
         let snapshot = Snapshot {
             around: crate::intent::Snapshot {
-                workload: ObjectKey {
-                    group: "flink.apache.org".to_owned(),
-                    kind: "FlinkDeployment".to_owned(),
-                    namespace: Some("shop".to_owned()),
-                    name: "orders".to_owned(),
+                plane: ControlPlane {
+                    template: seen(Some(template()), EARLY),
+                    binding: seen(Some(binding("binding-1", &[EAST], false)), EARLY),
+                    works: seen(BTreeMap::new(), EARLY),
+                    claim: seen(None, EARLY),
+                    pin: seen(None, EARLY),
+                    overrides: seen(Overrides::default(), EARLY),
+                    clusters: seen(Arc::new([cluster(EAST), cluster(WEST)].into()), EARLY),
+                    canary: seen(None, EARLY),
+                    leases: seen(BTreeMap::new(), EARLY),
+                    profiles: Seen::unknown(unread()),
                 },
-                template: seen(Some(template()), EARLY),
-                binding: seen(Some(binding("binding-1", &[EAST], false)), EARLY),
-                works: seen(BTreeMap::new(), EARLY),
-                claim: seen(None, EARLY),
-                pin: seen(None, EARLY),
-                overrides: seen(Overrides::default(), EARLY),
-                clusters: seen(Arc::new([cluster(EAST), cluster(WEST)].into()), EARLY),
-                canary: seen(None, EARLY),
-                leases: seen(BTreeMap::new(), EARLY),
-                profiles: Seen::unknown(unread()),
-                metrics: BTreeMap::new(),
-                others: crate::intent::check::Others::new(),
-                members: BTreeMap::new(),
-                other_managers: Vec::new(),
-                scalers: Seen::unknown(unread()),
-                warnings: Vec::new(),
-                desired: Seen::unknown(unread()),
-                policy: Seen::unknown(unread()),
-                arriving: Seen::unknown(unread()),
-                admission: None,
-                watched: std::time::Duration::ZERO,
-                record: Seen::unknown(unread()),
+                ..crate::intent::Snapshot::unread(workload, unread())
             },
             migrations: seen(Vec::new(), EARLY),
             kept: Seen::unknown(unread()),
@@ -238,8 +230,8 @@ impl Scene {
         })));
         scene.status.phase = FailoverPhase::Fencing;
         scene.status.common.attempt = 1;
-        scene.snapshot.around.binding = seen(Some(binding("binding-1", &[WEST], true)), EARLY);
-        scene.snapshot.around.works = seen(BTreeMap::new(), EARLY);
+        scene.snapshot.around.plane.binding = seen(Some(binding("binding-1", &[WEST], true)), EARLY);
+        scene.snapshot.around.plane.works = seen(BTreeMap::new(), EARLY);
         scene.come_about();
         scene.work_in(WEST);
         scene.see(EAST, member(None));
@@ -251,11 +243,11 @@ impl Scene {
     /// The same, when it is decided that west is let go, and nothing of it is sent.
     pub fn releasing() -> Self {
         let mut scene = Self::fencing();
-        let pin = scene.snapshot.around.pin.clone();
+        let pin = scene.snapshot.around.plane.pin.clone();
         while scene.status.phase == FailoverPhase::Fencing {
             assert_eq!(names(&scene.pass()), Vec::<String>::new());
         }
-        scene.snapshot.around.pin = pin;
+        scene.snapshot.around.plane.pin = pin;
         scene
     }
 
@@ -269,7 +261,7 @@ impl Scene {
 
     pub fn work_in(&mut self, cluster: &str) {
         let marker = self.marker();
-        let Seen::Known { value: works, .. } = &mut self.snapshot.around.works else {
+        let Seen::Known { value: works, .. } = &mut self.snapshot.around.plane.works else {
             panic!("the Works are unknown");
         };
         works.insert(cluster.into(), work(&marker));
@@ -401,28 +393,30 @@ impl Scene {
             let state = &machine.journal().ok().unwrap().pin;
             machine.custody().ok().unwrap().spec(state, terms)
         });
-        if self.snapshot.around.claim.get().is_ok() {
+        if self.snapshot.around.plane.claim.get().is_ok() {
             let mut claim = Claim::new(&claim_name(&self.snapshot.around.workload), spec);
             claim.metadata.uid = Some("claim".to_owned());
-            self.snapshot.around.claim = seen(Some(claim), EARLY);
+            self.snapshot.around.plane.claim = seen(Some(claim), EARLY);
         }
     }
 
     /// Every copy that the binding lists carries its marker.
     fn pin_comes_about(&mut self, pin: OverridePolicy) {
         let marker = crate::intent::pin::marker_of(&pin).map(str::to_owned);
-        if self.snapshot.around.pin.get().is_ok() {
-            self.snapshot.around.pin = seen(Some(pin.clone()), EARLY);
+        if self.snapshot.around.plane.pin.get().is_ok() {
+            self.snapshot.around.plane.pin = seen(Some(pin.clone()), EARLY);
         }
         let overrides = Overrides {
             cluster_wide: Arc::default(),
             namespaced: Arc::new(vec![pin]),
             ..Overrides::default()
         };
-        if self.snapshot.around.overrides.get().is_ok() {
-            self.snapshot.around.overrides = seen(overrides, EARLY);
+        if self.snapshot.around.plane.overrides.get().is_ok() {
+            self.snapshot.around.plane.overrides = seen(overrides, EARLY);
         }
-        if let (Some(marker), Seen::Known { value: works, .. }) = (marker, &mut self.snapshot.around.works) {
+        if let (Some(marker), Seen::Known { value: works, .. }) =
+            (marker, &mut self.snapshot.around.plane.works)
+        {
             for work_of in works.values_mut() {
                 *work_of = work(&marker);
             }

@@ -148,9 +148,9 @@ fn without_any_state_only_a_word_about_the_new_cluster_lets_it_start_from_nothin
 
 /// A cluster that has joined under the same name.
 fn replace(scene: &mut Scene, name: &str) {
-    let mut clusters = (**scene.snapshot.around.clusters.get().unwrap()).clone();
+    let mut clusters = (**scene.snapshot.around.plane.clusters.get().unwrap()).clone();
     clusters.get_mut(&name.into()).unwrap().metadata.uid = Some("another".to_owned());
-    scene.snapshot.around.clusters = seen(std::sync::Arc::new(clusters), EARLY);
+    scene.snapshot.around.plane.clusters = seen(std::sync::Arc::new(clusters), EARLY);
 }
 
 #[test]
@@ -217,11 +217,11 @@ fn an_old_copy_of_which_nobody_sees_anything_has_to_be_vouched_for_once() {
         scene.snapshot.kept = seen(Some(scene.status.clone()), EARLY);
         scene.see(north, lost());
         if replaced {
-            let mut clusters = (**scene.snapshot.around.clusters.get().unwrap()).clone();
+            let mut clusters = (**scene.snapshot.around.plane.clusters.get().unwrap()).clone();
             let mut another = clusters[&EAST.into()].clone();
             another.metadata.uid = Some("another".to_owned());
             clusters.insert(north.into(), another);
-            scene.snapshot.around.clusters = seen(std::sync::Arc::new(clusters), EARLY);
+            scene.snapshot.around.plane.clusters = seen(std::sync::Arc::new(clusters), EARLY);
             scene.see(north, member(Some(held("of-another"))));
         }
         assert_eq!(scene.play(), Vec::<String>::new());
