@@ -24,6 +24,7 @@ mod differential;
 mod disruptions;
 mod docs;
 mod drift;
+mod driven;
 mod e2e;
 mod entries;
 mod evacuation;

@@ -13,6 +13,7 @@ mod followed;
 mod gate;
 mod left_behind;
 mod members;
+mod moves;
 mod namespaces;
 mod occupied;
 mod pass;

@@ -7,6 +7,7 @@ use serde::{Deserialize, Serialize};
 
 use super::Interval;
 use super::order::Graph;
+use crate::api::{OnFailure, Verify, Window};
 
 /// A folder of the repository, and how its objects are applied.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
@@ -81,6 +82,50 @@ impl Default for PruneLimit {
 pub struct Gate {
     /// What becomes of a write that would move a workload of a kind of which no profile says whether it has state.
     pub unknown_kinds: UnknownKinds,
+    /// What becomes of a change of a policy that would move workloads with state.
+    #[serde(skip_serializing_if = "is_default")]
+    pub migrations: Migrations,
+}
+
+/// What becomes of a change of a policy that would move live workloads with state.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase", deny_unknown_fields, default)]
+pub struct Migrations {
+    /// The annotation `cutover.dev/migrations` says it of one policy, or of one workload: `auto` or `manual`.
+    pub mode: MigrationsMode,
+    /// How many of the Migrations that this sync sets off are under way at the same time.
+    #[schemars(range(min = 1))]
+    pub max_parallel: u32,
+    /// When a workload counts as good where it was moved to.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub verify: Option<Verify>,
+    /// What happens when a phase takes too long or the target fails.
+    #[serde(skip_serializing_if = "is_default")]
+    pub on_failure: OnFailure,
+    /// When Migrations may begin; one that has begun goes on.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub window: Option<Window>,
+}
+
+impl Default for Migrations {
+    fn default() -> Self {
+        Self {
+            mode: MigrationsMode::default(),
+            max_parallel: 2,
+            verify: None,
+            on_failure: OnFailure::default(),
+            window: None,
+        }
+    }
+}
+
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub enum MigrationsMode {
+    /// The policy is held back until a Migration has moved what it would move, or a person accepts the loss.
+    #[default]
+    Manual,
+    /// Each workload that it would move gets a Migration, and the policy goes out when all of them are committed.
+    Auto,
 }
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]

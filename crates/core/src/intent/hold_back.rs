@@ -10,6 +10,7 @@ use std::sync::Arc;
 use jiff::Timestamp;
 use serde_json::Value;
 
+use super::driven::{self, Driven};
 use super::record;
 use super::rollout_policy::{Labels, Selected, labels};
 use crate::api::{self, MigrationSpec, MigrationStatus, Phase, ShiftPhase, WorkloadRef, claim_name};
@@ -111,11 +112,16 @@ pub fn held_back(desired: &Shelf<Entry>, live: Live<'_>) -> Holding {
         let over = policies_over(desired, live, &workload, &forms);
         for key in over
             .into_iter()
-            .filter(|key| hold.placement || overrides(&key.kind))
+            .filter(|key| hold.placement && !hold.committed || overrides(&key.kind))
         {
             held.entry(key).or_insert_with(|| hold.by.clone());
         }
         held.insert(workload, hold.by);
+    }
+    for (policy, by) in intents.policies {
+        if desired.contains_key(&policy) {
+            held.entry(policy).or_insert(by);
+        }
     }
     for left in intents.left {
         if desired
@@ -138,6 +144,8 @@ struct Hold {
     /// The policies that place the workload as well. Not any more once a move is committed: what it waits for then is that they
     /// keep the workload where it is now. Those that change what runs wait for the end all the same.
     placement: bool,
+    /// A Migration of it is committed, whoever waits behind that.
+    committed: bool,
 }
 
 impl Hold {
@@ -163,6 +171,8 @@ struct Left {
 #[derive(Default)]
 struct Intents {
     holds: BTreeMap<ObjectKey, Hold>,
+    /// The policies that have set something off which is not committed yet: whatever can be seen of its workload.
+    policies: BTreeMap<ObjectKey, HeldBy>,
     left: Vec<Left>,
 }
 
@@ -181,6 +191,10 @@ impl Intents {
             if !migration.has_ended() || asked_anew {
                 let placement = asked_anew || !migration.is_committed();
                 intents.hold(&migration, placement);
+                if placement && let Some(driven) = Driven::of(object) {
+                    let by = migration.holder(Why::Moving);
+                    intents.policies.insert(driven.policy.key(), by);
+                }
                 if let Some(asked) = &asked {
                     intents.hold(&Migration::of(asked), placement);
                 }
@@ -227,9 +241,11 @@ impl Intents {
                 by,
                 engaged,
                 placement,
+                committed: false,
             });
             hold.engaged |= engaged;
             hold.placement |= placement;
+            hold.committed |= !placement;
         }
     }
 
@@ -253,6 +269,7 @@ impl Intents {
                 by,
                 engaged: false,
                 placement: false,
+                committed: false,
             });
         }
     }
@@ -277,6 +294,7 @@ impl Intents {
                     by,
                     engaged: false,
                     placement: false,
+                    committed: false,
                 };
                 self.holds.entry(entry.key.clone()).or_insert(hold);
             }
@@ -312,6 +330,7 @@ impl Intents {
                 by,
                 engaged: phase >= Some(ShiftPhase::Hold),
                 placement: true,
+                committed: false,
             });
         }
     }
@@ -362,6 +381,7 @@ impl Intents {
             by,
             engaged: true,
             placement: true,
+            committed: false,
         });
         hold.engaged = true;
     }
@@ -464,7 +484,10 @@ impl<'a> Migration<'a> {
             by: self.holder(Why::RolledBack),
             hash: template.hash.clone(),
         });
-        let policies = status.held_policies.iter().map(|held| Left {
+        // What Git asked for instead is judged by the gate.
+        let turned_back = driven::is_turned_back(self.object);
+        let held_policies = status.held_policies.iter().filter(|_| !turned_back);
+        let policies = held_policies.map(|held| Left {
             object: held.policy.key(),
             by: self.holder(Why::NotMoved),
             hash: held.hash.clone(),

@@ -8,7 +8,8 @@ use serde_json::{Value, json};
 
 use super::{Code, Finding};
 use crate::api::{GROUP, WorkloadProfile};
-use crate::config::{Config, UnknownKinds};
+use crate::config::{Config, Migrations, UnknownKinds};
+use crate::intent::driven;
 use crate::intent::gate::{
     ACCEPT_ANNOTATION, Fate, Ground, Loss, State, Tenant, Write, cluster_name, deletion, labels, policy_name,
     state_of,
@@ -47,6 +48,9 @@ pub fn compare(before: Revision<'_>, after: Revision<'_>) -> Vec<Finding> {
             }
         }
         for (number, losses) in told {
+            if writes[number].sets_off(&tenant, &losses) {
+                continue;
+            }
             findings.extend(finding(&writes[number], &losses, places.is_certain));
         }
     }
@@ -59,6 +63,19 @@ struct Asked {
     what: ObjectKey,
     at: Location,
     accepted: Option<String>,
+    /// How its sync sets Migrations off, and the policy that says so too.
+    moves: Option<(Migrations, Value)>,
+}
+
+impl Asked {
+    /// Returns whether a Migration carries out what would cost a workload its state, wherever it runs.
+    fn sets_off(&self, tenant: &Tenant, losses: &[Option<Loss>]) -> bool {
+        let Some((settings, policy)) = &self.moves else {
+            return false;
+        };
+        let is_move = |loss: &Loss| matches!(&loss.fate, Fate::Moves { stops, starts } if stops.len() == 1 && starts.len() == 1);
+        driven::is_automatic(settings, policy, Some(&tenant.template)) && losses.iter().flatten().all(is_move)
+    }
 }
 
 /// Where a workload may run.
@@ -133,6 +150,7 @@ fn writes(before: Revision<'_>, after: Revision<'_>) -> Vec<Asked> {
                 Write::Policy(..) => "/spec/placement",
                 _ => "/metadata/labels",
             }),
+            moves: moves_of(after.config, &write, now),
             write,
             what: key,
             accepted: None,
@@ -151,11 +169,17 @@ fn writes(before: Revision<'_>, after: Revision<'_>) -> Vec<Asked> {
                 write,
                 what: key,
                 at: was.source.clone(),
+                moves: None,
                 accepted: word(was).map(str::to_owned),
             });
         }
     }
     written
+}
+
+fn moves_of(config: &Config, write: &Write, now: &Manifest) -> Option<(Migrations, Value)> {
+    let sync = config.sync_of(&now.source.path)?;
+    matches!(write, Write::Policy(..)).then(|| (sync.gate.migrations.clone(), now.value.clone()))
 }
 
 fn written_by(key: &ObjectKey, was: Option<&Manifest>, now: &Manifest) -> Option<Write> {

@@ -182,6 +182,35 @@ impl Change {
         }
     }
 
+    /// Returns an intent that no file has: another change sets it off. `object` must have a kind and a name.
+    pub fn set_off(object: &Value, by: &Self) -> Self {
+        let text = |pointer: &str| object.pointer(pointer).and_then(Value::as_str);
+        let gvk = Gvk::new(
+            text("/apiVersion").unwrap_or_default(),
+            text("/kind").unwrap_or_default(),
+        );
+        Self {
+            key: ObjectKey {
+                group: gvk.group.clone(),
+                kind: gvk.kind.clone(),
+                namespace: text("/metadata/namespace").map(str::to_owned),
+                name: text("/metadata/name").unwrap_or_default().to_owned(),
+            },
+            gvk,
+            action: Action::Create,
+            before: None,
+            after: Some(normalise(object)),
+            source: by.source.clone(),
+            unchecked: None,
+            warning: None,
+            suspends: Vec::new(),
+            forecast: None,
+            sent: Some(digest(object)),
+            uid: None,
+            wave: by.wave,
+        }
+    }
+
     /// Returns an object that applying leaves as it is. `uid` tells which object that is.
     pub fn unchanged(entry: &Entry, uid: Option<&str>) -> Self {
         Self {

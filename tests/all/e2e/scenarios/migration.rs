@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 use super::{BROKEN, IMAGE};
 use crate::e2e::act::Act;
 use crate::e2e::place::say;
-use crate::e2e::server::{BINDINGS, CLUSTERS};
+use crate::e2e::server::{BINDINGS, CLUSTERS, MIGRATIONS};
 
 pub async fn moves_with_its_state(act: Act) {
     let [here, there] = act.runs(IMAGE).await;
@@ -35,6 +35,31 @@ pub async fn the_policy_of_the_same_push_names_the_target_alone(act: Act) {
     );
     let placement = act.binding().await["spec"]["placement"].clone();
     assert_eq!(placement["clusterAffinity"]["clusterNames"], json!([there]));
+}
+
+/// No file asks for a move: the policy names another cluster, and then the first one again.
+pub async fn an_edit_of_the_policy_moves_the_job_and_its_revert_moves_it_back(act: Act) {
+    let [here, there] = act.place().pair();
+    act.runs_in(&[here], &act.workload(IMAGE)).await;
+    for to in [there, here] {
+        let mut policy = act.policy_of(&[to]);
+        policy["metadata"]["annotations"] = json!({"cutover.dev/migrations": "auto"});
+        act.commit(&[("policy", &policy)]);
+        act.until(&format!("a Migration to {to} has completed"), async |act| {
+            let own = format!("{}-to-{to}-", act.name);
+            let all = act.place().control.list(MIGRATIONS, Some(act.namespace())).await;
+            all.iter().any(|one| {
+                let name = one["metadata"]["name"].as_str().unwrap_or_default();
+                name.starts_with(&own) && one["status"]["phase"] == "Completed"
+            })
+        })
+        .await;
+        act.is_settled_in(to).await;
+        let from = act.running().restored_from;
+        assert!(matches!(from, Origin::Handle(_)), "{from:?}");
+        let placement = act.binding().await["spec"]["placement"].clone();
+        assert_eq!(placement["clusterAffinity"]["clusterNames"], json!([to]));
+    }
 }
 
 pub async fn an_image_that_cannot_start_goes_back(act: Act) {

@@ -370,7 +370,7 @@ impl WorkerPool {
 }
 
 /// Looks up how a kind is served; one that isn't is the user's to install.
-async fn served(cluster: &Cluster, gvk: &Gvk) -> Result<Served, Error> {
+pub(in crate::reconcile) async fn served(cluster: &Cluster, gvk: &Gvk) -> Result<Served, Error> {
     match cluster.lookup(gvk).await? {
         Lookup::Served(served) => Ok(served),
         Lookup::NotServed => Err(Error::user(format!("the API server does not serve {gvk}"))

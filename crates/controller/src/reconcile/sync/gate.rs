@@ -9,6 +9,7 @@ use serde::de::DeserializeOwned;
 use serde_json::Value;
 
 use super::Sync;
+use super::moves::SetOff;
 use crate::reconcile::intents::policies;
 use cutover_cluster::{self as cluster, Answer, Cluster, Failure, Lookup, Outcome, Write};
 use cutover_core::api::{self, Claim, PolicyName, WorkloadProfile};
@@ -49,23 +50,47 @@ impl Reach {
     }
 }
 
+/// What the gate makes of writes.
+#[derive(Default)]
+pub(super) struct Gated {
+    pub passed: Vec<Write>,
+    pub refused: BTreeMap<ObjectKey, Outcome>,
+    /// Migrations carry out what these ask for: by which.
+    pub moving: BTreeMap<ObjectKey, String>,
+}
+
+/// Why a write isn't sent.
+enum Stop {
+    Refused(Box<Outcome>),
+    Moving(String),
+}
+
+impl From<Outcome> for Stop {
+    fn from(outcome: Outcome) -> Self {
+        Self::Refused(Box::new(outcome))
+    }
+}
+
 impl Sync {
     /// Splits off the writes that would take a live stateful workload out of its clusters, or of which that isn't known.
-    pub(super) async fn gated(&self, writes: Vec<Write>) -> (Vec<Write>, BTreeMap<ObjectKey, Outcome>) {
+    pub(super) async fn gated(&self, writes: Vec<Write>) -> Gated {
         let mut reach = Reach::default();
         let concerns = |write: &&Write| self.may_place(write) || may_recreate(write);
         for write in writes.iter().filter(concerns) {
             reach.add(write.entry.key.namespace.as_deref());
         }
+        let all_pass = |passed| Gated {
+            passed,
+            ..Gated::default()
+        };
         if reach.is_empty() {
-            return (writes, BTreeMap::new());
+            return all_pass(writes);
         }
-        let mut refused = BTreeMap::new();
         let mut ground = match ground(&self.cluster, &reach, self.unknown_kinds).await {
-            Ok(ground) if ground.tenants.is_empty() => return (writes, refused),
+            Ok(ground) if ground.tenants.is_empty() => return all_pass(writes),
             ground => ground,
         };
-        let mut passed = Vec::with_capacity(writes.len());
+        let mut gated = Gated::default();
         for mut write in writes {
             if may_recreate(&write) {
                 write.spared = match &ground {
@@ -76,17 +101,19 @@ impl Sync {
             let judged = if self.may_place(&write) {
                 match &mut ground {
                     Ok(ground) => self.judge(ground, &write).await,
-                    Err(why) => Err(Outcome::Failed(unknown(&write, why))),
+                    Err(why) => Err(Outcome::Failed(unknown(&write, why)).into()),
                 }
             } else {
                 Ok(())
             };
+            let key = write.entry.key.clone();
             match judged {
-                Ok(()) => passed.push(write),
-                Err(outcome) => drop(refused.insert(write.entry.key.clone(), outcome)),
+                Ok(()) => gated.passed.push(write),
+                Err(Stop::Refused(outcome)) => drop(gated.refused.insert(key, *outcome)),
+                Err(Stop::Moving(by)) => drop(gated.moving.insert(key, by)),
             }
         }
-        (passed, refused)
+        gated
     }
 
     /// Returns whether a write may change where a workload goes: a policy, a member cluster with its labels and taints, or a
@@ -117,7 +144,7 @@ impl Sync {
         (labels != before).then_some(labels)
     }
 
-    async fn judge(&self, ground: &mut Ground, write: &Write) -> Result<(), Outcome> {
+    async fn judge(&self, ground: &mut Ground, write: &Write) -> Result<(), Stop> {
         let manifest = self.decider().dressed(&write.entry.manifest()).into_owned();
         let key = &write.entry.key;
         let applied = async || {
@@ -140,15 +167,19 @@ impl Sync {
                 warn_of(key, &doubts);
                 Ok(())
             }
-            Err(refusal) => Err(Outcome::Failed(Failure {
-                message: format!("it is held back: {refusal}"),
-                hint: Some(refusal.hint()),
-                at: write.entry.source(),
-                field: Some(field_of(&asked).to_owned()),
-                // Where it runs may change without anybody telling.
-                passing: true,
-                fixed: Vec::new(),
-            })),
+            Err(refusal) => {
+                let set_off = match &asked {
+                    gate::Write::Policy(name, Some(spec)) => {
+                        let change = (name, &**spec);
+                        self.set_off(ground, write, change, &refusal).await
+                    }
+                    _ => SetOff::Nothing(None),
+                };
+                Err(match set_off {
+                    SetOff::Under(by) => Stop::Moving(by),
+                    SetOff::Nothing(why) => refused(write, &asked, &refusal, why).into(),
+                })
+            }
         }
     }
 
@@ -211,7 +242,8 @@ impl Sync {
                 .get(*place)
                 .map(|change| (change.action == Action::Delete, change.place()))
         });
-        let mut judged: Vec<Option<Result<Doubts, String>>> = vec![None; changes.len()];
+        let mut judged: Vec<Option<Judged>> = Vec::new();
+        judged.resize_with(changes.len(), || None);
         for place in order {
             let Some(change) = changes.get(place) else {
                 continue;
@@ -224,24 +256,70 @@ impl Sync {
             };
             let accepts = object.and_then(|object| accepted(object));
             judged[place] = Some(match &mut ground {
-                Ok(ground) => ground
-                    .pass(&write, accepts)
-                    .map_err(|refusal| described(&refusal)),
-                Err(why) => Err(cannot_tell(why)),
+                Ok(ground) => match ground.pass(&write, accepts) {
+                    Ok(doubts) => Judged::Passed(doubts),
+                    Err(refusal) => match self.planned_moves(ground, &write, change, &refusal) {
+                        Ok(moves) => Judged::Moves(moves),
+                        Err(None) => Judged::Blocked(described(&refusal)),
+                        Err(Some(why)) => Judged::Blocked(format!("{}; {why}", described(&refusal))),
+                    },
+                },
+                Err(why) => Judged::Blocked(cannot_tell(why)),
             });
         }
         let marked = changes.into_iter().zip(judged);
         marked
-            .map(|(change, judged)| match judged {
-                Some(Err(why)) => change.blocked(why),
-                Some(Ok(doubts)) => match doubts.told() {
-                    Some(told) => change.warned(told),
-                    None => change,
-                },
-                None => change,
+            .flat_map(|(change, judged)| match judged {
+                Some(judged) => judged.mark(change),
+                None => vec![change],
             })
             .collect()
     }
+}
+
+/// What the gate makes of a planned change.
+enum Judged {
+    Passed(Doubts),
+    Blocked(String),
+    /// These Migrations are set off, and the change goes out when they are committed.
+    Moves(Vec<Value>),
+}
+
+impl Judged {
+    /// Returns the change as it comes to be, and what it sets off.
+    fn mark(self, change: Change) -> Vec<Change> {
+        match self {
+            Self::Passed(doubts) => vec![match doubts.told() {
+                Some(told) => change.warned(told),
+                None => change,
+            }],
+            Self::Blocked(why) => vec![change.blocked(why)],
+            Self::Moves(moves) => {
+                let set_off: Vec<Change> = moves.iter().map(|one| Change::set_off(one, &change)).collect();
+                let names: Vec<String> = set_off.iter().map(|one| one.key.to_string()).collect();
+                let by = format!("{}, set off by this change", names.join(", "));
+                let mut all = vec![change.held_back(by)];
+                all.extend(set_off);
+                all
+            }
+        }
+    }
+}
+
+fn refused(write: &Write, asked: &gate::Write, refusal: &Refusal, no_move: Option<String>) -> Outcome {
+    let message = match no_move {
+        Some(why) => format!("it is held back: {refusal}; {why}"),
+        None => format!("it is held back: {refusal}"),
+    };
+    Outcome::Failed(Failure {
+        message,
+        hint: Some(refusal.hint()),
+        at: write.entry.source(),
+        field: Some(field_of(asked).to_owned()),
+        // Where it runs may change without anybody telling.
+        passing: true,
+        fixed: Vec::new(),
+    })
 }
 
 /// Returns the write that a planned change asks for, if it may change where a workload goes.
@@ -465,7 +543,7 @@ async fn listed_in<T: DeserializeOwned>(
 }
 
 /// Reads all objects of a kind; a kind that isn't served has none.
-async fn list<T: DeserializeOwned>(
+pub(super) async fn list<T: DeserializeOwned>(
     cluster: &Cluster,
     api_version: &str,
     kind: &str,

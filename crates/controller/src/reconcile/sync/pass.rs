@@ -11,6 +11,7 @@ use tokio::time::Instant;
 
 use super::decide::{Decider, Held};
 use super::dirty::Dirty;
+use super::gate::Gated;
 use super::{LISTED_WITHIN, ObjectReport, ObjectResult, Sync, SyncReport, Wait, depend, namespaces};
 use cutover_cluster::{self as cluster, Answers, Failure, Outcome, Write, off_the_runtime};
 use cutover_core::api::SYNC_MANAGER;
@@ -40,6 +41,7 @@ impl Sync {
         self.observer.heard(LISTED_WITHIN).await;
         // The first lists tell of every object: once is enough to look at them.
         self.listen();
+        self.turn_back_overtaken().await;
         let mut results = Results::new();
         for _ in 0..ROUNDS {
             let lacking = depend::lacking(&self.dependencies, &self.source.repo, &revision).await;
@@ -233,7 +235,11 @@ impl Sync {
             }
         }
         let (due, without_namespace) = self.with_namespaces(due).await;
-        let (due, gated) = self.gated(due).await;
+        let Gated {
+            passed: due,
+            refused,
+            moving,
+        } = self.gated(due).await;
         let written: Vec<_> = due.iter().map(|write| Arc::clone(&write.entry)).collect();
         let live = due
             .iter()
@@ -246,7 +252,12 @@ impl Sync {
         // What wasn't sent because the work ends is no news about the objects.
         self.cluster.may_write()?;
         outcomes.extend(without_namespace);
-        outcomes.extend(gated);
+        outcomes.extend(refused);
+        for (key, by) in moving {
+            let source = self.placed.objects.get(&key).map(|entry| entry.source());
+            self.stands(&key, place, source, ObjectResult::HeldBack { by }, None);
+            self.standing.look_again(&key, Instant::now());
+        }
         self.source.locate(&self.placed.objects, &mut outcomes).await;
         off_the_runtime(|| {
             for (key, outcome) in outcomes {

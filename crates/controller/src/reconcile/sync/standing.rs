@@ -18,6 +18,8 @@ const PASSING: (Duration, Duration) = (Duration::from_secs(2), Duration::from_mi
 const NOT_SERVED: (Duration, Duration) = (Duration::from_millis(200), Duration::from_mins(1));
 /// What was refused for good: a webhook or a policy may see it otherwise by then.
 const FINAL: (Duration, Duration) = (Duration::from_mins(5), Duration::from_mins(5));
+/// What Migrations carry out is looked at again, should none of them have been seen.
+const MOVING: Duration = Duration::from_secs(5);
 
 #[derive(Debug)]
 struct Stands {
@@ -81,6 +83,13 @@ impl PendingObjects {
             && stands.failures == 0
         {
             stands.again = Some(now);
+        }
+    }
+
+    /// Has an object looked at again after a while, should nothing tell of it before.
+    pub(super) fn look_again(&mut self, key: &ObjectKey, now: Instant) {
+        if let Some(stands) = self.objects.get_mut(key) {
+            stands.again = Some(now + MOVING);
         }
     }
 

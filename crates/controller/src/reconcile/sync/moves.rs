@@ -1,0 +1,271 @@
+//! Migrations that a change of placement sets off: created in place of a write that the gate refuses, and rolled back when Git asks for
+//! something else.
+
+use serde_json::Value;
+
+use super::Sync;
+use super::gate::list;
+use cutover_cluster::{Exactly, Mode, Write, Written};
+use cutover_core::api::{self, PolicyName, SYNC_MANAGER};
+use cutover_core::config::Migrations;
+use cutover_core::error::Error;
+use cutover_core::intent::driven::{self, Called, Cause, Driven};
+use cutover_core::intent::gate::{self, Ground, Refusal};
+use cutover_core::plan::Change;
+use cutover_karmada::PropagationSpec;
+use cutover_karmada::name::{Gvk, ObjectKey};
+
+use crate::reconcile::intents::served;
+
+/// What becomes of a refused change of a policy.
+pub(super) enum SetOff {
+    /// Migrations carry it out: the change is held back by them.
+    Under(String),
+    /// Nothing was set off, and why; `None`: it is not asked for.
+    Nothing(Option<String>),
+}
+
+impl Sync {
+    /// Creates the Migrations that a refused change of a policy calls for, as many as may be under way.
+    pub(super) async fn set_off(
+        &self,
+        ground: &Ground,
+        write: &Write,
+        (policy, spec): (&PolicyName, &PropagationSpec),
+        refusal: &Refusal,
+    ) -> SetOff {
+        let wanted = write.entry.value();
+        let own = self.source.selection.own();
+        let Some(own) = own.filter(|own| is_automatic(&own.gate.migrations, &wanted, ground, refusal)) else {
+            return SetOff::Nothing(None);
+        };
+        let called = match driven::called_for(ground, refusal, policy, spec) {
+            Ok(called) => called,
+            Err(why) => return SetOff::Nothing(Some(no_move(&why))),
+        };
+        let cause = Cause {
+            sync: &self.sync_id(&own.name),
+            policy,
+            wanted: &wanted,
+        };
+        match self.create_moves(&called, cause, &own.gate.migrations).await {
+            Ok(set_off) => set_off,
+            Err(why) => SetOff::Nothing(Some(format!(
+                "no Migration could be set off for {}: {why}",
+                write.entry.key
+            ))),
+        }
+    }
+
+    /// Returns the Migrations that a planned change would set off, or why it sets none off; `None`: it is not asked for.
+    pub(super) fn planned_moves(
+        &self,
+        ground: &Ground,
+        write: &gate::Write,
+        change: &Change,
+        refusal: &Refusal,
+    ) -> Result<Vec<Value>, Option<String>> {
+        let (gate::Write::Policy(policy, Some(spec)), Some(own), Some(manifest)) =
+            (write, self.source.selection.own(), &change.after)
+        else {
+            return Err(None);
+        };
+        let settings = &own.gate.migrations;
+        if !is_automatic(settings, manifest, ground, refusal) {
+            return Err(None);
+        }
+        let called = driven::called_for(ground, refusal, policy, spec).map_err(|why| Some(no_move(&why)))?;
+        let planned = called.iter().map(|called| driven::planned(called, settings));
+        Ok(planned.collect())
+    }
+
+    fn sync_id(&self, name: &str) -> String {
+        driven::sync_id(&self.source.repo.source(), name)
+    }
+
+    async fn create_moves(
+        &self,
+        called: &[Called],
+        cause: Cause<'_>,
+        settings: &Migrations,
+    ) -> Result<SetOff, String> {
+        // Read afresh: one that was created a moment ago, by another replica too, is not created twice.
+        let live: Vec<Value> = list(&self.cluster, api::API_VERSION, "Migration", None).await?;
+        let all: Vec<Migration<'_>> = live.iter().map(Migration::of).collect();
+        let own = all
+            .iter()
+            .filter(|one| one.driven_by(cause.sync).is_some_and(Driven::is_under_way));
+        let (mut under_way, most) = (own.count(), at_once(settings));
+        let mut by = None;
+        for called in called {
+            match state_of(&all, called, cause)? {
+                Some(key) => drop(by.get_or_insert(key)),
+                None if under_way < most => {
+                    let key = self.create_move(called, cause, settings).await?;
+                    by.get_or_insert(key);
+                    under_way += 1;
+                    self.remove_moves(&all, called).await;
+                }
+                None => {}
+            }
+        }
+        Ok(match by {
+            Some(key) => SetOff::Under(key.to_string()),
+            None => SetOff::Under(format!(
+                "Migrations that wait for a turn ({under_way} are under way)"
+            )),
+        })
+    }
+
+    /// Removes what was set off for a workload earlier and has ended: the records are in Git.
+    async fn remove_moves(&self, all: &[Migration<'_>], called: &Called) {
+        let over = all.iter().filter_map(|one| one.driven.as_ref());
+        for driven in over.filter(|driven| driven.phase().is_terminal() && driven.is_about(called)) {
+            let removed = async {
+                let gvk = Gvk::new(api::API_VERSION, "Migration");
+                let served = served(&self.cluster, &gvk).await?;
+                let writer = self.cluster.writer(SYNC_MANAGER);
+                let read = Exactly::of(driven.object());
+                Ok::<_, Error>(writer.delete(&served, &read, Mode::Write).await?)
+            };
+            if let Err(error) = removed.await {
+                tracing::warn!(migration = %driven.key(), %error, "a Migration that has ended cannot be removed");
+            }
+        }
+    }
+
+    async fn create_move(
+        &self,
+        called: &Called,
+        cause: Cause<'_>,
+        settings: &Migrations,
+    ) -> Result<ObjectKey, String> {
+        let migration = driven::migration(called, cause, settings, jiff::Timestamp::now());
+        let created = async {
+            let served = served(&self.cluster, &Gvk::new(api::API_VERSION, "Migration")).await?;
+            let writer = self.cluster.writer(SYNC_MANAGER);
+            Ok::<_, Error>(writer.create(&served, &migration, Mode::Write).await?)
+        };
+        let driven = Driven::of(&migration).ok_or("it cannot be read back")?;
+        match created.await.map_err(|error| error.to_string())? {
+            Written::Done(_) => {
+                tracing::info!(
+                    migration = %driven.key(), policy = ?cause.policy, from = %called.from, to = %called.to,
+                    "a change of placement has set a Migration off"
+                );
+                Ok(driven.key())
+            }
+            // The name of another workload's, created in the same second.
+            Written::Exists(_) => Err(format!("{} exists", driven.key())),
+            Written::Precondition(why) => Err(why),
+        }
+    }
+
+    /// Rolls back what Git has overtaken. What is committed already stays so.
+    pub(super) async fn turn_back_overtaken(&self) {
+        let Some(own) = self.source.selection.own() else {
+            return;
+        };
+        let id = self.sync_id(&own.name);
+        for live in self.observer.list(api::GROUP, "Migration") {
+            let driven = Driven::of(&live).filter(|driven| driven.is_by(&id) && driven.is_under_way());
+            let Some(driven) = driven.filter(|driven| !driven.asks_to_abort()) else {
+                continue;
+            };
+            // Of a policy that isn't there, or can't be read, it isn't known where it would place anything.
+            let Some(entry) = self.placed.objects.get(&driven.policy.key()) else {
+                continue;
+            };
+            if driven.is_overtaken(&entry.value())
+                && let Err(error) = self.abort_move(&live, &driven).await
+            {
+                tracing::warn!(migration = %driven.key(), %error, "what Git has overtaken cannot be rolled back");
+            }
+        }
+    }
+
+    async fn abort_move(&self, live: &Value, driven: &Driven<'_>) -> Result<(), Error> {
+        let served = served(&self.cluster, &Gvk::new(api::API_VERSION, "Migration")).await?;
+        let writer = self.cluster.writer(SYNC_MANAGER);
+        // As it was read: one that is committed by now isn't asked to turn back.
+        let (read, patch) = (Exactly::of(live), driven.turn_back());
+        let written = writer.patch(&served, &read, &patch, Mode::Write);
+        if let Written::Precondition(why) = written.await? {
+            tracing::debug!(migration = %driven.key(), why, "a precondition failed");
+            return Ok(());
+        }
+        tracing::info!(
+            migration = %driven.key(),
+            "Git asks for another placement by now: the Migration is rolled back"
+        );
+        Ok(())
+    }
+}
+
+/// A live Migration, whoever asked for it.
+struct Migration<'a> {
+    object: &'a Value,
+    driven: Option<Driven<'a>>,
+}
+
+impl<'a> Migration<'a> {
+    fn of(object: &'a Value) -> Self {
+        Self {
+            object,
+            driven: Driven::of(object),
+        }
+    }
+
+    fn driven_by(&self, sync: &str) -> Option<&Driven<'a>> {
+        self.driven.as_ref().filter(|driven| driven.is_by(sync))
+    }
+}
+
+/// Returns which Migration moves a workload as called for; `None`: none does yet. An error if one has failed, or another one is
+/// there.
+fn state_of(all: &[Migration<'_>], called: &Called, cause: Cause<'_>) -> Result<Option<ObjectKey>, String> {
+    let about = || all.iter().filter(|one| driven::is_about(one.object, called));
+    if let Some(there) = about().find(|one| !driven::has_ended(one.object)) {
+        let key = driven::key_of(there.object);
+        let answers = there
+            .driven
+            .as_ref()
+            .is_some_and(|driven| driven.answers(called, cause.wanted));
+        return if answers {
+            Ok(Some(key))
+        } else {
+            Err(format!("{key} comes first"))
+        };
+    }
+    let answers = |driven: &&Driven<'_>| driven.answers(called, cause.wanted);
+    let mut ended = about().filter_map(|one| one.driven.as_ref()).filter(answers);
+    match ended.find(|driven| driven.has_failed()) {
+        Some(failed) => Err(format!(
+            "{} has not moved it ({}): change the placement, or delete that Migration to try again",
+            failed.key(),
+            failed.phase()
+        )),
+        None => Ok(None),
+    }
+}
+
+fn no_move(why: &str) -> String {
+    format!("no Migration is set off: {why}")
+}
+
+fn at_once(settings: &Migrations) -> usize {
+    usize::try_from(settings.max_parallel)
+        .unwrap_or(usize::MAX)
+        .max(1)
+}
+
+/// Returns whether Migrations are set off for every workload that a change of a policy would move.
+fn is_automatic(settings: &Migrations, policy: &Value, ground: &Ground, refusal: &Refusal) -> bool {
+    refusal.losses.iter().all(|loss| {
+        let template = ground
+            .tenants
+            .iter()
+            .find(|tenant| tenant.workload == loss.workload);
+        driven::is_automatic(settings, policy, template.map(|tenant| &tenant.template))
+    })
+}
