@@ -7,7 +7,7 @@ use clap::Args;
 use cutover_controller::reconcile::Statuses;
 use cutover_core::error::{Error, Result};
 use cutover_core::report::{Host, Web};
-use cutover_forge::{Api, Commits, Patience, Teller, Telling, Token};
+use cutover_forge::{Api, Commits, RetryPolicy, Teller, Telling, Token};
 use cutover_git::{RemoteUrl, Secret};
 
 /// Who hosts the repository, and what commits are told of there.
@@ -65,7 +65,7 @@ impl ForgeArgs {
         &self,
         web: Option<&Web>,
         ca_file: Option<&Path>,
-        patience: Patience,
+        policy: RetryPolicy,
     ) -> Result<Option<(Statuses, Telling)>> {
         let token = match (&self.forge_token, &self.forge_token_file) {
             (Some(token), _) => Token::Given(Secret::new(token)),
@@ -82,7 +82,7 @@ impl ForgeArgs {
             Some(api) => api.clone(),
             None => web.host.api(root(web.page())),
         };
-        let api = Api::trusting(&api, None, patience, ca_file)?;
+        let api = Api::trusting(&api, None, policy, ca_file)?;
         let (teller, telling) = Teller::start(Commits::new(api, web, token)?, Teller::AGAIN);
         let statuses = Statuses {
             teller,

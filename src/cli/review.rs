@@ -20,7 +20,7 @@ use cutover_core::lint::Finding;
 use cutover_core::plan::{ChangeSet, Hash};
 use cutover_core::report::review::{COMMENT_LIMIT, Counts, Review as Report, marker};
 use cutover_core::report::{MOST_ANNOTATIONS, annotation_commands};
-use cutover_forge::{Api, GitHub, Patience, Runner, Sticky};
+use cutover_forge::{Api, GitHub, RETRY_POLICY, Runner, Sticky};
 use cutover_git::{self as repo, Secret};
 
 #[derive(Args, Debug)]
@@ -248,7 +248,7 @@ impl Review {
             let why = "no token is given (--github-token, or GITHUB_TOKEN)";
             return Ok(Some(Sticky::NotAllowed(why.to_owned())));
         };
-        let api = Api::new(&runner.api, Some(&Secret::new(token)), Patience::default())?;
+        let api = Api::new(&runner.api, Some(&Secret::new(token)), RETRY_POLICY)?;
         let github = GitHub::new(api, &runner.repository)?;
         let sticky = github
             .comment(pull_request, &marker(&self.key), &report.markdown(self.limit))

@@ -22,7 +22,7 @@ use cutover_controller::telemetry::Telemetry;
 use cutover_core::config::Receivers;
 use cutover_core::error::{Error, Kind, Result};
 use cutover_core::plan::{Expected, Palette, TextOptions};
-use cutover_forge::notify::{Notifier, Patience, Sending};
+use cutover_forge::notify::{self, Notifier, Sending};
 use cutover_forge::{self as forge, Hook, Telling};
 use cutover_git::{self as repo, Polling, RemoteUrl, Secret, Trigger};
 use cutover_karmada::name::Revision;
@@ -312,10 +312,9 @@ impl Run {
     /// Prepares to say beside commits how they fare, if that is asked for.
     fn tell_of_commits(&self, options: &mut Options) -> Result<Option<Telling>> {
         options.web = self.forge.web(&self.repo)?;
-        let patience = forge::Patience::default();
         let started = self
             .forge
-            .statuses(options.web.as_ref(), self.git.ca_file(), patience)?;
+            .statuses(options.web.as_ref(), self.git.ca_file(), forge::RETRY_POLICY)?;
         let (statuses, telling) = started.unzip();
         options.statuses = statuses;
         Ok(telling)
@@ -331,7 +330,7 @@ impl Run {
             std::fs::read(file).map_err(|error| Error::user(format!("cannot read {path}: {error}")))?;
         let receivers = Receivers::parse(&path, &content).map_err(|error| error.in_file(&path))?;
         let source = options.cluster.server().to_string();
-        let (notifier, sending) = Notifier::start(receivers, &source, Patience::default())?;
+        let (notifier, sending) = Notifier::start(receivers, &source, notify::RETRY_POLICY)?;
         options.notifier = Some(notifier);
         Ok(Some(sending))
     }

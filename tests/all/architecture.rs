@@ -18,15 +18,25 @@ const FORBIDDEN: &[&str] = &[
 /// Which crates of cutover's own a crate names. None of them leads back.
 const ARROWS: &[(&str, &[&str])] = &[
     ("base", &[]),
+    ("http", &["base"]),
     ("leadership", &[]),
     ("karmada", &[]),
     ("core", &["base", "karmada"]),
     ("git", &["base", "leadership", "karmada", "core"]),
-    ("cluster", &["base", "leadership", "karmada", "core"]),
-    ("forge", &["base", "karmada", "core"]),
+    ("cluster", &["base", "http", "leadership", "karmada", "core"]),
+    ("forge", &["base", "http", "karmada", "core"]),
     (
         "controller",
-        &["base", "leadership", "karmada", "core", "git", "cluster", "forge"],
+        &[
+            "base",
+            "http",
+            "leadership",
+            "karmada",
+            "core",
+            "git",
+            "cluster",
+            "forge",
+        ],
     ),
     ("sandbox", &["karmada"]),
     ("sim", &["karmada", "core"]),
@@ -119,6 +129,7 @@ fn no_client_and_no_runtime_is_under_the_core() {
         "git2",
         "hyper",
         "axum",
+        "cutover-http",
         "cutover-leadership",
     ] {
         assert!(

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use cutover::forge::{Api, CommitStatus, Commits, Patience, Teller, Telling, Token};
+use cutover::forge::{Api, Backoff, CommitStatus, Commits, RetryPolicy, Teller, Telling, Token};
 use cutover::repo::Secret;
 use cutover::report::{Host, Outcome};
 
@@ -12,17 +12,16 @@ const ONE: &str = "1111111111111111111111111111111111111111";
 const TWO: &str = "2222222222222222222222222222222222222222";
 const HOSTS: [Host; 3] = [Host::GitHub, Host::GitLab, Host::Gitea];
 
-fn patience() -> Patience {
-    Patience {
+fn policy() -> RetryPolicy {
+    RetryPolicy {
         attempts: 3,
-        first: Duration::from_millis(1),
-        longest: Duration::from_secs(5),
-        answer: Duration::from_secs(10),
+        backoff: Backoff::new(Duration::from_millis(1), Duration::from_secs(5)),
+        timeout: Duration::from_secs(10),
     }
 }
 
 fn commits(forge: &Forge, token: Token) -> Commits {
-    let api = Api::new(&forge.api(), None, patience()).unwrap();
+    let api = Api::new(&forge.api(), None, policy()).unwrap();
     Commits::new(api, &forge.web(), token).unwrap()
 }
 

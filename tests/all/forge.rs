@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use cutover::error::Kind;
-use cutover::forge::{Api, Error, GitHub, Patience, PullRequest, Sticky};
+use cutover::forge::{Api, Backoff, Error, GitHub, PullRequest, RETRY_POLICY, RetryPolicy, Sticky};
 use cutover::repo::Secret;
 
 use crate::support::github::{self, BOT, FORK, PERSON, REPOSITORY, Trouble};
@@ -13,13 +13,12 @@ const LIST: &str = "GET /repos/shop/fleet/issues/7/comments?per_page=100";
 const POST: &str = "POST /repos/shop/fleet/issues/7/comments";
 
 fn open(server: &github::GitHub, token: &str) -> GitHub {
-    let patience = Patience {
+    let policy = RetryPolicy {
         attempts: 4,
-        first: Duration::from_millis(1),
-        longest: Duration::from_secs(5),
-        answer: Duration::from_secs(10),
+        backoff: Backoff::new(Duration::from_millis(1), Duration::from_secs(5)),
+        timeout: Duration::from_secs(10),
     };
-    let api = Api::new(&server.url(), Some(&Secret::new(token)), patience).unwrap();
+    let api = Api::new(&server.url(), Some(&Secret::new(token)), policy).unwrap();
     GitHub::new(api, REPOSITORY).unwrap()
 }
 
@@ -126,7 +125,7 @@ async fn a_token_that_may_not_write_is_no_error_and_no_secret_is_told() {
         );
     }
     assert_eq!(server.comments(), []);
-    let elsewhere = Api::new(&server.url(), Some(&Secret::new(BOT)), Patience::default()).unwrap();
+    let elsewhere = Api::new(&server.url(), Some(&Secret::new(BOT)), RETRY_POLICY).unwrap();
     let elsewhere = GitHub::new(elsewhere, "shop/hidden").unwrap();
     assert!(matches!(
         comment(&elsewhere, "text").await,
@@ -200,15 +199,15 @@ async fn who_asks_to_be_left_alone_for_long_is_left_alone() {
 
 #[tokio::test]
 async fn a_server_that_is_not_there_is_unreachable_and_asked_a_few_times() {
-    let patience = Patience {
+    let policy = RetryPolicy {
         attempts: 2,
-        first: Duration::from_millis(1),
-        ..Patience::default()
+        backoff: Backoff::new(Duration::from_millis(1), Duration::from_secs(5)),
+        ..RETRY_POLICY
     };
     let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
     let address = listener.local_addr().unwrap();
     drop(listener);
-    let api = Api::new(&format!("http://{address}"), None, patience).unwrap();
+    let api = Api::new(&format!("http://{address}"), None, policy).unwrap();
     let error = comment(&GitHub::new(api, REPOSITORY).unwrap(), "text").await;
     assert!(matches!(error, Err(Error::Unreachable { .. })), "{error:?}");
 }
@@ -218,7 +217,7 @@ fn a_repository_that_is_none_is_refused() {
     let runtime = tokio::runtime::Runtime::new().unwrap();
     let _guard = runtime.enter();
     for name in ["", "a", "a/b/c", "a/..", "a/b?x", "a/b c", "/b", "a/"] {
-        let api = Api::new("https://api.github.com", None, Patience::default()).unwrap();
+        let api = Api::new("https://api.github.com", None, RETRY_POLICY).unwrap();
         assert!(GitHub::new(api, name).is_err(), "{name}");
     }
 }

@@ -8,8 +8,8 @@ use axum::body::to_bytes;
 use axum::extract::Request;
 use axum::response::Response;
 use cutover::config::Receivers;
-use cutover::forge::signature;
-use cutover::notify::{Notifier, Patience, Sending};
+use cutover::forge::{Backoff, RetryPolicy, signature};
+use cutover::notify::{Notifier, Sending};
 use cutover::report::{EventRecord, Notice};
 use serde_json::Value;
 use tokio::sync::Notify;
@@ -106,13 +106,12 @@ fn receivers(lines: &str) -> Receivers {
 }
 
 fn start(lines: &str) -> (Notifier, Sending) {
-    let patience = Patience {
+    let policy = RetryPolicy {
         attempts: 4,
-        first: Duration::from_millis(1),
-        longest: Duration::from_millis(20),
-        answer: Duration::from_secs(10),
+        backoff: Backoff::new(Duration::from_millis(1), Duration::from_millis(20)),
+        timeout: Duration::from_secs(10),
     };
-    Notifier::start(receivers(lines), "https://karmada:5443", patience).unwrap()
+    Notifier::start(receivers(lines), "https://karmada:5443", policy).unwrap()
 }
 
 fn notice(reason: &str, warning: bool) -> Notice {

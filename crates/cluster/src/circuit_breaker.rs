@@ -9,7 +9,8 @@ use std::time::Duration;
 use tokio::sync::Notify;
 use tokio::time::Instant;
 
-use super::limits::{Jitter, Limits};
+use super::limits::Limits;
+use cutover_http::{Backoff, Delays};
 
 /// The longest pause: how late it may be noticed that the server is well again.
 const LONGEST: Duration = Duration::from_secs(5);
@@ -22,7 +23,6 @@ pub(super) struct CircuitOpen;
 pub(super) struct CircuitBreaker {
     /// How many failures in a row are nothing unusual.
     free: u32,
-    pauses: Jitter,
     state: Mutex<State>,
     released: Notify,
 }
@@ -30,8 +30,8 @@ pub(super) struct CircuitBreaker {
 struct State {
     /// In a row.
     failures: u32,
-    /// Requests that were sent all the same since then.
-    tries: u32,
+    /// Between the requests that are sent all the same.
+    pauses: Delays,
     /// When one more request may be sent.
     next: Instant,
 }
@@ -40,13 +40,9 @@ impl CircuitBreaker {
     pub(super) fn new(limits: &Limits) -> Self {
         Self {
             free: limits.failures,
-            pauses: Jitter::new(&Limits {
-                slowest: LONGEST,
-                ..limits.clone()
-            }),
             state: Mutex::new(State {
                 failures: 0,
-                tries: 0,
+                pauses: Backoff::new(limits.backoff, LONGEST).seeded(limits.seed),
                 next: Instant::now(),
             }),
             released: Notify::new(),
@@ -74,7 +70,8 @@ impl CircuitBreaker {
     pub(super) fn succeeded(&self) {
         let mut state = self.state();
         let was_on = state.failures >= self.free;
-        (state.failures, state.tries) = (0, 0);
+        state.failures = 0;
+        state.pauses.reset();
         drop(state);
         if was_on {
             self.released.notify_waiters();
@@ -86,7 +83,7 @@ impl CircuitBreaker {
         state.failures = state.failures.saturating_add(1);
         if state.failures == self.free {
             tracing::warn!("the API server keeps failing: sparing it until it answers again");
-            state.next = Instant::now() + self.pauses.delay(1);
+            state.next = Instant::now() + state.pauses.next_delay();
         }
     }
 
@@ -98,8 +95,7 @@ impl CircuitBreaker {
             if now < state.next {
                 return Some(state.next);
             }
-            state.tries = state.tries.saturating_add(1);
-            state.next = now + self.pauses.delay(state.tries.saturating_add(1));
+            state.next = now + state.pauses.next_delay();
         }
         None
     }

@@ -321,7 +321,7 @@ fn kubeconfig_error(from: Option<&Path>, error: &KubeconfigError) -> Error {
         }
         KubeconfigError::LoadContext(context) => format!("it has no context {context:?}"),
         KubeconfigError::LoadClusterOfContext(cluster) => format!("it has no cluster {cluster:?}"),
-        other => error::chain(other),
+        other => cutover_http::with_causes(other),
     };
     Error::Kubeconfig {
         from: from.map(|path| path.display().to_string()),

@@ -1,11 +1,10 @@
 //! What goes wrong between cutover and an API server, in words that never carry a credential.
 
-use std::time::Duration;
-
 use kube::client::AuthError;
 use kube::core::Status;
 
 use cutover_core::error::Kind;
+use cutover_http::{TimedOut, with_causes};
 use cutover_leadership::Refused;
 
 /// Why a request to an API server gave no answer that could be used.
@@ -22,8 +21,8 @@ pub enum Error {
     /// The API server answered with a `Status` that is a failure.
     #[error("{call}: {}", describe(status))]
     Refused { call: String, status: Box<Status> },
-    #[error("{call}: no answer within {}", seconds(*after))]
-    TimedOut { call: String, after: Duration },
+    #[error("{call}: {why}")]
+    TimedOut { call: String, why: TimedOut },
     #[error("{call}: {why}")]
     Unreachable { call: String, why: String },
     #[error("{call}: the answer makes no sense: {why}")]
@@ -39,11 +38,6 @@ pub enum Error {
     #[error("{0} does not serve Karmada's API: it looks like an ordinary cluster")]
     NotKarmada(String),
 }
-
-/// The request was cut off by cutover because the answer took too long.
-#[derive(Debug, thiserror::Error)]
-#[error("no answer within {}", seconds(self.0))]
-pub(super) struct TimedOut(pub(super) Duration);
 
 impl Error {
     /// Returns the refusal of the API server, when that is what it is.
@@ -115,15 +109,12 @@ impl Error {
                     .unwrap_or_default(),
             },
             kube::Error::Service(error) => match error.downcast::<TimedOut>() {
-                Ok(timeout) => Self::TimedOut {
-                    call,
-                    after: timeout.0,
-                },
+                Ok(why) => Self::TimedOut { call, why: *why },
                 Err(error) => match error.downcast::<Refused>() {
                     Ok(why) => Self::NotSent { call, why: *why },
                     Err(error) => Self::Unreachable {
                         call,
-                        why: chain(error.as_ref()),
+                        why: with_causes(error.as_ref()),
                     },
                 },
             },
@@ -140,7 +131,7 @@ impl Error {
             }
             other => Self::Unreachable {
                 call,
-                why: chain(&other),
+                why: with_causes(&other),
             },
         }
     }
@@ -222,29 +213,6 @@ fn without_secrets(error: &AuthError) -> String {
         AuthError::MissingCommand => "the credential plugin has no command".to_owned(),
         AuthError::InvalidBasicAuth(_) | AuthError::InvalidBearerToken(_) => UNFIT.to_owned(),
         _ => "the credential plugin gave an answer that cannot be used".to_owned(),
-    }
-}
-
-/// Returns an error with its causes on one line, each said once.
-pub(super) fn chain(error: &(dyn std::error::Error + 'static)) -> String {
-    let mut text = error.to_string();
-    let mut next = error.source();
-    while let Some(cause) = next {
-        let cause_text = cause.to_string();
-        if !text.contains(&cause_text) {
-            text.push_str(": ");
-            text.push_str(&cause_text);
-        }
-        next = cause.source();
-    }
-    text
-}
-
-fn seconds(duration: Duration) -> String {
-    if duration.subsec_millis() == 0 {
-        format!("{} s", duration.as_secs())
-    } else {
-        format!("{} ms", duration.as_millis())
     }
 }
 

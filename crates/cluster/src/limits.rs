@@ -3,8 +3,8 @@
 //!
 //! A write that is not safe to repeat is sent once, unless the server says that it did not look at it (429).
 
-use std::sync::atomic::{AtomicI64, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
 use std::time::Duration;
 
 use bytes::Bytes;
@@ -14,9 +14,10 @@ use tokio::time::Instant;
 use tower::BoxError;
 
 use super::circuit_breaker::CircuitBreaker;
-use super::error::{TimedOut, is_about_the_object};
+use super::error::is_about_the_object;
 use super::exchange::{Exchange, RequestObserver, verb};
 use cutover_base::USER_AGENT;
+use cutover_http::{Backoff, Retry, TimedOut, retry_after};
 use cutover_leadership::{Leadership, Refused};
 
 /// How long and how often something is tried.
@@ -69,7 +70,8 @@ pub(super) struct Sender {
     inner: kube::Client,
     pub(super) limits: Limits,
     budget: Arc<Budget>,
-    jitter: Arc<Jitter>,
+    /// The next request's: no two have the same delays.
+    seed: Arc<AtomicU64>,
     circuit_breaker: Arc<CircuitBreaker>,
     leadership: Leadership,
     observer: Option<Arc<dyn RequestObserver>>,
@@ -80,7 +82,7 @@ impl Sender {
         Self {
             inner,
             budget: Arc::default(),
-            jitter: Arc::new(Jitter::new(&limits)),
+            seed: Arc::new(AtomicU64::new(limits.seed)),
             circuit_breaker: Arc::new(CircuitBreaker::new(&limits)),
             limits,
             leadership: Leadership::unbounded(),
@@ -138,6 +140,8 @@ impl Sender {
             .or_insert(HeaderValue::from_static(USER_AGENT));
         let deadline = Instant::now() + self.limits.total;
         self.budget.earn();
+        let backoff = Backoff::new(self.limits.backoff, self.limits.slowest);
+        let mut delays = backoff.seeded(self.seed.fetch_add(1, Ordering::Relaxed));
         let mut attempt = 1;
         loop {
             if !is_of_member(&parts.uri) {
@@ -148,13 +152,11 @@ impl Sender {
                 }
             }
             let outcome = self.attempt(&parts, &body).await;
-            let again = match Retry::of(&parts, &outcome) {
-                // Somewhat later than the server says: it has said the same to others.
-                Retry::After(delay) => Some(delay + self.jitter.delay(attempt)),
-                Retry::Soon if self.budget.spend() => Some(self.jitter.delay(attempt)),
-                Retry::Soon | Retry::No => None,
+            let again = match retry(&parts, &outcome) {
+                Retry::Soon if !self.budget.spend() => Retry::No,
+                other => other,
             };
-            match again {
+            match again.wait(delays.next_delay()) {
                 Some(delay) if attempt < self.limits.attempts && Instant::now() + delay < deadline => {
                     tracing::debug!(method = %parts.method, path = parts.uri.path(), attempt, ?delay, "trying again");
                     tokio::select! {
@@ -212,34 +214,24 @@ impl Sender {
     }
 }
 
-/// What the outcome of an attempt says about another one.
-#[derive(Debug, PartialEq, Eq)]
-enum Retry {
-    No,
-    /// The server says when.
-    After(Duration),
-    Soon,
-}
-
-impl Retry {
-    fn of(parts: &Parts, outcome: &Result<Response<Body>, BoxError>) -> Self {
-        match outcome {
-            Ok(response) => {
-                let status = response.status();
-                let refused_unseen = status == StatusCode::TOO_MANY_REQUESTS;
-                let passing = matches!(
-                    status,
-                    StatusCode::BAD_GATEWAY | StatusCode::SERVICE_UNAVAILABLE | StatusCode::GATEWAY_TIMEOUT
-                );
-                if refused_unseen || (passing && is_repeatable(parts)) {
-                    retry_after(response).map_or(Self::Soon, Self::After)
-                } else {
-                    Self::No
-                }
+/// Returns what the outcome of an attempt says about another one.
+fn retry(parts: &Parts, outcome: &Result<Response<Body>, BoxError>) -> Retry {
+    match outcome {
+        Ok(response) => {
+            let status = response.status();
+            let refused_unseen = status == StatusCode::TOO_MANY_REQUESTS;
+            let passing = matches!(
+                status,
+                StatusCode::BAD_GATEWAY | StatusCode::SERVICE_UNAVAILABLE | StatusCode::GATEWAY_TIMEOUT
+            );
+            if refused_unseen || (passing && is_repeatable(parts)) {
+                retry_after(response.headers()).map_or(Retry::Soon, Retry::After)
+            } else {
+                Retry::No
             }
-            Err(error) if is_repeatable(parts) && is_of_transport(error) => Self::Soon,
-            Err(_) => Self::No,
         }
+        Err(error) if is_repeatable(parts) && is_of_transport(error) => Retry::Soon,
+        Err(_) => Retry::No,
     }
 }
 
@@ -289,38 +281,6 @@ fn is_of_transport(error: &BoxError) -> bool {
             error.downcast_ref::<kube::Error>(),
             Some(kube::Error::HyperError(_) | kube::Error::Service(_))
         )
-}
-
-fn retry_after(response: &Response<Body>) -> Option<Duration> {
-    let text = response.headers().get(header::RETRY_AFTER)?.to_str().ok()?;
-    text.trim().parse().ok().map(Duration::from_secs)
-}
-
-/// Delays that double and are spread, so that many clients don't come back at once.
-pub(super) struct Jitter {
-    rng: Mutex<fastrand::Rng>,
-    first: Duration,
-    slowest: Duration,
-}
-
-impl Jitter {
-    pub(super) fn new(limits: &Limits) -> Self {
-        Self {
-            rng: Mutex::new(fastrand::Rng::with_seed(limits.seed)),
-            first: limits.backoff,
-            slowest: limits.slowest,
-        }
-    }
-
-    /// Returns the delay after the given attempt (from 1): between half and all of the doubled one.
-    pub(super) fn delay(&self, attempt: u32) -> Duration {
-        let doubled = self
-            .first
-            .saturating_mul(1 << attempt.saturating_sub(1).min(16))
-            .min(self.slowest);
-        let spread = self.rng.lock().unwrap_or_else(PoisonError::into_inner).f64();
-        doubled.mul_f64(0.5 + spread / 2.0)
-    }
 }
 
 /// Retries may be a tenth of all requests in the long run: against a server that fails, cutover does not add to the load.
@@ -375,7 +335,7 @@ mod tests {
         if let Some(after) = after {
             response = response.header(header::RETRY_AFTER, after);
         }
-        Retry::of(parts, &Ok(response.body(Body::empty()).unwrap()))
+        retry(parts, &Ok(response.body(Body::empty()).unwrap()))
     }
 
     #[test]
@@ -387,15 +347,12 @@ mod tests {
         let patch = request(Method::PATCH, "/x", "application/json-patch+json");
         for safe in [&read, &apply] {
             assert_eq!(answered(safe, 503, None), Retry::Soon);
-            assert_eq!(
-                Retry::of(safe, &Err(TimedOut(Duration::ZERO).into())),
-                Retry::Soon
-            );
+            assert_eq!(retry(safe, &Err(TimedOut(Duration::ZERO).into())), Retry::Soon);
         }
         for unsafe_or_watch in [&create, &patch, &watch] {
             assert_eq!(answered(unsafe_or_watch, 503, None), Retry::No);
             assert_eq!(
-                Retry::of(unsafe_or_watch, &Err(TimedOut(Duration::ZERO).into())),
+                retry(unsafe_or_watch, &Err(TimedOut(Duration::ZERO).into())),
                 Retry::No
             );
         }
@@ -404,6 +361,19 @@ mod tests {
             Retry::After(Duration::from_secs(2))
         );
         assert_eq!(answered(&read, 404, None), Retry::No);
+    }
+
+    #[tokio::test]
+    async fn a_server_that_asks_for_more_time_than_clocks_have_is_not_asked_again() {
+        let service = tower::service_fn(|_request: Request<Body>| async {
+            let response = Response::builder()
+                .status(StatusCode::TOO_MANY_REQUESTS)
+                .header(header::RETRY_AFTER, u64::MAX);
+            response.body(Body::empty()).map_err(BoxError::from)
+        });
+        let sender = Sender::new(kube::Client::new(service, "default"), Limits::default());
+        let response = sender.send(Request::new(Body::empty())).await.unwrap();
+        assert_eq!(response.status(), StatusCode::TOO_MANY_REQUESTS);
     }
 
     #[test]
@@ -440,17 +410,5 @@ mod tests {
         assert_eq!(retries, 20);
         (0..10).for_each(|_| budget.earn());
         assert!(budget.spend() && !budget.spend());
-    }
-
-    #[test]
-    fn delays_double_up_to_the_slowest() {
-        let jitter = Jitter::new(&Limits::default());
-        for (attempt, longest) in [(1, 100), (2, 200), (4, 800), (40, 10_000)] {
-            let delay = jitter.delay(attempt).as_millis();
-            assert!(
-                (longest / 2..=longest).contains(&delay),
-                "attempt {attempt}: {delay} ms"
-            );
-        }
     }
 }

@@ -1,22 +1,26 @@
 //! Instant queries of a Prometheus server, or of what speaks its HTTP API (v1).
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use http::{HeaderValue, Method, Request, StatusCode, Uri, header};
-use http_body_util::{BodyExt, Limited};
-use kube::client::{Body, ClientBuilder};
-use kube::config::Config;
+use http::{HeaderValue, Request, StatusCode, Uri, header};
+use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
 use serde::Deserialize;
 use serde_json::Value;
 
 use super::error::Error;
-use cutover_base::USER_AGENT;
+use cutover_http::{Client, ClientOptions, Trust};
 
-/// How long a query may take.
-const PATIENCE: Duration = Duration::from_secs(10);
+/// For one query.
+const TIMEOUT: Duration = Duration::from_secs(10);
 /// A check asks for a few numbers; whoever gives more has understood something else.
-const MOST_BYTES: usize = 1 << 20;
+const MAX_BYTES: usize = 1 << 20;
+/// What is encoded in a field of a form: all but what RFC 3986 leaves as it is.
+const ENCODED: &AsciiSet = &NON_ALPHANUMERIC
+    .remove(b'-')
+    .remove(b'.')
+    .remove(b'_')
+    .remove(b'~');
 
 /// Where to ask, and who by.
 #[derive(Clone, Debug)]
@@ -42,7 +46,7 @@ pub enum Queried {
 /// Asks, and never writes.
 #[derive(Clone)]
 pub struct Prometheus {
-    client: kube::Client,
+    client: Client,
     url: Uri,
     token_file: Option<PathBuf>,
 }
@@ -58,27 +62,18 @@ impl std::fmt::Debug for Prometheus {
 impl Prometheus {
     /// Sends nothing yet. Fails on a URL with a password, and on a file that can't be read.
     pub fn new(options: &PrometheusOptions) -> super::Result<Self> {
-        let authority = options.url.authority();
         let unusable = |why: String| Error::Metrics { why };
-        if authority.is_none_or(|authority| authority.as_str().contains('@')) {
-            return Err(unusable(
-                "its URL must have a host, and no user or password".to_owned(),
-            ));
-        }
-        let mut config = Config::new(options.url.clone());
-        config.connect_timeout = Some(PATIENCE);
-        config.read_timeout = Some(PATIENCE);
-        config.default_retry = false;
         if let Some(path) = &options.token_file {
             bearer(path).map_err(unusable)?;
         }
-        if let Some(path) = &options.ca_file {
-            let pem = readable(path).map_err(unusable)?;
-            config.root_cert = Some(certificates(&pem).map_err(unusable)?);
-        }
-        let client = ClientBuilder::try_from(config)
-            .map_err(|error| Error::from_kube(format!("cannot ask Prometheus at {}", options.url), error))?
-            .build();
+        let client = ClientOptions {
+            trust: options.ca_file.as_deref().map_or(Trust::System, Trust::Only),
+            https_only: false,
+            timeout: TIMEOUT,
+            max_bytes: MAX_BYTES,
+        };
+        let client = Client::new(&options.url, &client);
+        let client = client.map_err(|error| unusable(error.to_string()))?;
         Ok(Self {
             client,
             url: options.url.clone(),
@@ -88,37 +83,27 @@ impl Prometheus {
 
     /// Evaluates an expression at this moment, of the server's clock.
     pub async fn query(&self, query: &str) -> Queried {
-        match tokio::time::timeout(PATIENCE, self.ask(query)).await {
-            Ok(Ok(queried)) => queried,
-            Ok(Err(why)) => Queried::Unknown(format!("Prometheus at {}: {why}", self.url)),
-            Err(_elapsed) => Queried::Unknown(format!(
-                "Prometheus at {}: no answer within {} s",
-                self.url,
-                PATIENCE.as_secs()
-            )),
-        }
+        self.ask(query)
+            .await
+            .unwrap_or_else(|why| Queried::Unknown(format!("Prometheus at {}: {why}", self.url)))
     }
 
     async fn ask(&self, query: &str) -> Result<Queried, String> {
-        let mut request = Request::builder()
-            .method(Method::POST)
-            .uri("/api/v1/query")
-            .header(header::USER_AGENT, USER_AGENT)
+        let path = self.url.path().trim_end_matches('/');
+        let content = format!("query={}", utf8_percent_encode(query, ENCODED));
+        let mut request = Request::post(format!("{path}/api/v1/query"))
             .header(header::CONTENT_TYPE, "application/x-www-form-urlencoded")
-            .body(Body::from(format!("query={}", encoded(query)).into_bytes()))
+            .body(content.into_bytes())
             .map_err(|error| error.to_string())?;
         if let Some(path) = &self.token_file {
             request.headers_mut().insert(header::AUTHORIZATION, bearer(path)?);
         }
-        let response = self
-            .client
-            .send(request)
-            .await
-            .map_err(|error| Error::from_kube("cannot ask", error).to_string())?;
-        let status = response.status();
-        let body = Limited::new(response.into_body(), MOST_BYTES).collect().await;
-        let body = body.map_err(|error| error.to_string())?.to_bytes();
-        read(status, &body)
+        let answer = self.client.send(request).await.map_err(|error| match error {
+            cutover_http::Error::NotConnected(why) => format!("cannot connect: {why}"),
+            other => other.to_string(),
+        })?;
+        let (head, body) = answer.into_parts();
+        read(head.status, &body.map_err(|error| error.to_string())?)
     }
 }
 
@@ -173,44 +158,12 @@ fn values(data: &Data) -> Result<Queried, String> {
     Ok(Queried::Values(values))
 }
 
-/// Encodes the value of a form's field.
-fn encoded(text: &str) -> String {
-    let mut encoded = String::with_capacity(text.len());
-    for byte in text.bytes() {
-        match byte {
-            b'a'..=b'z' | b'A'..=b'Z' | b'0'..=b'9' | b'-' | b'.' | b'_' | b'~' => {
-                encoded.push(char::from(byte));
-            }
-            _ => {
-                use std::fmt::Write;
-                let _ = write!(encoded, "%{byte:02X}");
-            }
-        }
-    }
-    encoded
-}
-
-fn readable(path: &std::path::Path) -> Result<Vec<u8>, String> {
-    std::fs::read(path).map_err(|error| format!("{}: {error}", path.display()))
-}
-
-fn bearer(token_file: &std::path::Path) -> Result<HeaderValue, String> {
-    let token = String::from_utf8(readable(token_file)?).ok();
-    let token = token.as_deref().map(str::trim).filter(|token| !token.is_empty());
-    let header = token.and_then(|token| HeaderValue::from_str(&format!("Bearer {token}")).ok());
-    let mut header = header.ok_or_else(|| format!("{}: not a token", token_file.display()))?;
-    header.set_sensitive(true);
-    Ok(header)
-}
-
-fn certificates(pem: &[u8]) -> Result<Vec<Vec<u8>>, String> {
-    let all = openssl::x509::X509::stack_from_pem(pem).map_err(|error| error.to_string())?;
-    if all.is_empty() {
-        return Err("no certificate is in the CA file".to_owned());
-    }
-    all.iter()
-        .map(|one| one.to_der().map_err(|error| error.to_string()))
-        .collect()
+fn bearer(token_file: &Path) -> Result<HeaderValue, String> {
+    let bad = |why: String| format!("{}: {why}", token_file.display());
+    let token = std::fs::read(token_file).map_err(|error| bad(error.to_string()))?;
+    let token = String::from_utf8(token).ok();
+    let header = token.as_deref().and_then(cutover_http::bearer);
+    header.ok_or_else(|| bad("not a token".to_owned()))
 }
 
 #[cfg(test)]
@@ -258,7 +211,7 @@ mod tests {
     #[test]
     fn a_query_is_encoded_as_a_form_is() {
         assert_eq!(
-            encoded("a{b=\"c d\"}+1 > ü"),
+            utf8_percent_encode("a{b=\"c d\"}+1 > ü", ENCODED).to_string(),
             "a%7Bb%3D%22c%20d%22%7D%2B1%20%3E%20%C3%BC"
         );
     }

@@ -6,7 +6,7 @@ use http::{Method, StatusCode};
 use serde_json::{Value, json};
 
 use super::Error;
-use super::http::{Again, Api};
+use super::api::{Api, Idempotent};
 use cutover_base::Secret;
 use cutover_core::report::{Host, Outcome, Web};
 use cutover_karmada::name::Revision;
@@ -77,7 +77,7 @@ impl Commits {
         let api = self.api.by(&self.token.read()?)?;
         let (path, content) = self.request(status);
         let answer = api
-            .ask(Method::POST, &path, Some(&content), Again::Harmless)
+            .ask(Method::POST, &path, Some(&content), Idempotent::Yes)
             .await;
         match answer {
             Err(error) if self.says_so_already(&error) => Ok(()),
@@ -162,10 +162,10 @@ fn cut(text: &str, most: usize) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::Patience;
+    use crate::RETRY_POLICY;
 
     fn commits(host: Host, page: &str, api: &str) -> Result<Commits, Error> {
-        let api = Api::new(api, None, Patience::default()).unwrap();
+        let api = Api::new(api, None, RETRY_POLICY).unwrap();
         let web = Web::new(host, page).unwrap();
         Commits::new(api, &web, Token::Given(Secret::new("swordfish")))
     }

@@ -4,7 +4,7 @@ use http::Method;
 use serde::Deserialize;
 use serde_json::{Value, json};
 
-use super::http::{Again, Api};
+use super::api::{Api, Idempotent};
 use super::{Error, PullRequest};
 
 /// More comments than that nobody reads; a hundred come at a time.
@@ -94,13 +94,13 @@ impl GitHub {
                 let path = format!("/repos/{}/issues/comments/{}", self.repository, own.id);
                 let answer = self
                     .api
-                    .ask(Method::PATCH, &path, Some(&content), Again::Harmless)
+                    .ask(Method::PATCH, &path, Some(&content), Idempotent::Yes)
                     .await?;
                 return Ok(Sticky::Updated(self.read::<Comment>(answer.body)?.html_url));
             }
             let made = self
                 .api
-                .ask(Method::POST, &path, Some(&content), Again::Doubles)
+                .ask(Method::POST, &path, Some(&content), Idempotent::No)
                 .await;
             match made {
                 Ok(answer) => return Ok(Sticky::Created(self.read::<Comment>(answer.body)?.html_url)),

@@ -9,11 +9,12 @@ use tokio::sync::Notify;
 use tokio::task::JoinSet;
 
 use super::{CommitStatus, Commits, Error};
+use cutover_http::Backoff;
 
 /// How many may wait; beyond, the oldest are lost.
 const QUEUE: usize = 256;
 /// How often one is tried, once the API's own patience has ended. All tries together take over an hour.
-const TRIES: u32 = 20;
+const TRIES: u32 = 32;
 const AGAIN_AT_MOST: Duration = Duration::from_mins(5);
 /// The longest that an API is obeyed that wants to be left alone.
 const LIMITED_AT_MOST: Duration = Duration::from_hours(1);
@@ -138,7 +139,7 @@ impl Telling {
 }
 
 async fn run(commits: Commits, shared: Arc<Shared>, again: Duration) {
-    let mut pause = again;
+    let mut delays = Backoff::new(again, AGAIN_AT_MOST).delays();
     let mut trouble: Option<String> = None;
     while let Some((status, tries)) = next(&shared).await {
         let error = match commits.say(&status).await {
@@ -146,7 +147,7 @@ async fn run(commits: Commits, shared: Arc<Shared>, again: Duration) {
                 if trouble.take().is_some() {
                     tracing::info!("statuses of commits are reported again");
                 }
-                pause = again;
+                delays.reset();
                 continue;
             }
             Err(error) => error,
@@ -161,11 +162,7 @@ async fn run(commits: Commits, shared: Arc<Shared>, again: Duration) {
             Error::Limited { wait, .. } => (*wait).min(LIMITED_AT_MOST),
             // Only what it says is wrong: it would be wrong again.
             Error::Refused { .. } if !error.is_permission() => continue,
-            _ => {
-                let wait = pause;
-                pause = (pause * 2).min(AGAIN_AT_MOST);
-                wait
-            }
+            _ => delays.next_delay(),
         };
         shared.lock().put_back(status, tries + 1);
         tokio::time::sleep(wait).await;

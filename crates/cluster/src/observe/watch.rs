@@ -14,14 +14,17 @@ use kube::runtime::watcher::{self, Event};
 use super::cache::{Cache, Seen, Watched};
 use super::idle_timeout::IdleTimeout;
 use super::raw::{Form, Raw};
+use crate::Error;
 use crate::connect::Cluster;
 use crate::discover::{Lookup, Served};
-use crate::limits::{Jitter, Limits, is_watch};
-use crate::{Error, error};
+use crate::limits::is_watch;
+use cutover_http::{Backoff, Delays};
 use cutover_karmada::name::GroupKind;
 
 /// How often a kind that isn't served is looked for, when nobody says that it was installed.
 const LOOK_AGAIN: Duration = Duration::from_mins(1);
+/// The longest delay between attempts.
+const LONGEST: Duration = Duration::from_secs(30);
 /// How many objects of a list are taken in at a time.
 const TOGETHER: usize = 256;
 
@@ -42,11 +45,8 @@ pub(super) async fn run(cluster: Cluster, cache: Arc<Cache>, watched: Watched) {
         });
     Watch {
         kind: GroupKind::from(&watched.gvk),
-        jitter: Jitter::new(&Limits {
-            slowest: Duration::from_secs(30),
-            seed,
-            ..cluster.limits().clone()
-        }),
+        backoff: Backoff::new(cluster.limits().backoff, LONGEST),
+        seed,
         cluster,
         cache,
         watched,
@@ -60,33 +60,37 @@ struct Watch {
     cache: Arc<Cache>,
     watched: Watched,
     kind: GroupKind,
-    jitter: Jitter,
+    backoff: Backoff,
+    seed: u64,
 }
 
 impl Watch {
     async fn run(&self) {
         let mut looks = self.cache.looks();
-        let mut failures = 0;
+        let mut delays = self.delays();
         loop {
             looks.mark_unchanged();
             match self.cluster.lookup(&self.watched.gvk).await {
                 Ok(Lookup::Served(served)) => {
-                    failures = 0;
+                    delays.reset();
                     self.follow(&served).await;
                     self.cluster.discovery().forget(&self.watched.gvk);
                 }
                 Ok(Lookup::NotServed) => {
-                    failures = 0;
+                    delays.reset();
                     self.cache.not_served(&self.kind);
                     let _ = tokio::time::timeout(LOOK_AGAIN, looks.changed()).await;
                 }
                 Err(error) => {
                     self.cache.failing(&self.kind, error.to_string());
-                    failures += 1;
-                    tokio::time::sleep(self.jitter.delay(failures)).await;
+                    tokio::time::sleep(delays.next_delay()).await;
                 }
             }
         }
+    }
+
+    fn delays(&self) -> Delays {
+        self.backoff.seeded(self.seed)
     }
 
     /// Follows the kind until nobody serves it any more.
@@ -98,22 +102,21 @@ impl Watch {
         };
         let mut events = pin!(watcher::watcher(api, self.settings()));
         let mut list = Vec::new();
-        let mut failures = 0;
+        let mut delays = self.delays();
         while let Some(event) = events.next().await {
             match event {
                 Ok(event) => {
                     // The beginning of a list is no answer yet.
                     if !matches!(event, Event::Init) {
-                        failures = 0;
+                        delays.reset();
                     }
                     self.take_in(event, &mut list);
                 }
                 Err(error) if is_not_served(&error) => return self.cache.not_served(&self.kind),
                 Err(error) => {
                     if !is_expired(&error) {
-                        failures += 1;
                         self.cache.failing(&self.kind, describe(&self.watched, error));
-                        tokio::time::sleep(self.jitter.delay(failures)).await;
+                        tokio::time::sleep(delays.next_delay()).await;
                     }
                 }
             }
@@ -188,7 +191,7 @@ fn describe(watched: &Watched, error: watcher::Error) -> String {
         | watcher::Error::WatchStartFailed(error)
         | watcher::Error::WatchFailed(error) => Error::from_kube(call, error).to_string(),
         watcher::Error::WatchError(status) => Error::Refused { call, status }.to_string(),
-        watcher::Error::NoResourceVersion => format!("{call}: {}", error::chain(&error)),
+        watcher::Error::NoResourceVersion => format!("{call}: {}", cutover_http::with_causes(&error)),
     }
 }
 

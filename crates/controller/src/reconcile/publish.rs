@@ -23,6 +23,7 @@ use cutover_core::api;
 use cutover_core::error::Error;
 use cutover_core::report::{self, CommitText, Ended, Overview, TrailerKey, Urgency, Web};
 use cutover_git::{self as repo, Branch, Draft, Files, Message, Published, Repo, Squashed, Trailer};
+use cutover_http::Backoff;
 
 /// How long changes are gathered into one commit.
 const GATHER: Duration = Duration::from_millis(300);
@@ -32,10 +33,8 @@ const AT_ONCE: Duration = Duration::from_secs(2);
 const LOOK_AT_HISTORY: Duration = Duration::from_hours(24);
 /// How long a publish may take that is under way when the order to end comes.
 const SLOW: Duration = Duration::from_secs(2);
-/// Before a publish that failed is tried again; twice as long each time.
-const AGAIN: Duration = Duration::from_secs(5);
-/// As long at most: somebody may be about to allow it.
-const AGAIN_AT_MOST: Duration = Duration::from_mins(5);
+/// Before a publish that failed is tried again. Not longer: somebody may be about to allow it.
+const AGAIN: Backoff = Backoff::new(Duration::from_secs(5), Duration::from_mins(5));
 
 /// Keeps the status branch up to date.
 #[derive(Debug)]
@@ -137,7 +136,7 @@ impl Publisher {
     /// Returns on the order to end; breaks if a conversation goes on then that is not worth waiting for.
     async fn follow(&mut self, cancel: &CancellationToken) -> ControlFlow<()> {
         let mut news = self.seen.news();
-        let mut again = AGAIN;
+        let mut delays = AGAIN.delays();
         loop {
             let mut wait = self.rest();
             if wait.is_zero() {
@@ -165,10 +164,9 @@ impl Publisher {
                 }
                 if let Err(error) = published {
                     tracing::warn!(%error, hint = error.hint_text(), "the status cannot be published");
-                    wait = again;
-                    again = (again * 2).min(AGAIN_AT_MOST);
+                    wait = delays.next_delay();
                 } else {
-                    again = AGAIN;
+                    delays.reset();
                     if let Some(keep) = &mut self.keep {
                         keep.tidy(&self.repo).await;
                     }

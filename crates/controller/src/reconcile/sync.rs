@@ -55,6 +55,7 @@ use cutover_core::config::{self, Interval, UnknownKinds};
 use cutover_core::error::Error;
 use cutover_core::plan::ApplyOptions;
 use cutover_git::{self as repo, Fetched, Polling, Repo, Tick};
+use cutover_http::{Backoff, Delays};
 use cutover_karmada::name::{Gvk, ObjectKey, Revision};
 use decide::{HOLDING, Held, Settled};
 use depend::Dependency;
@@ -72,8 +73,8 @@ use crate::telemetry::SyncMeter;
 const LISTED_WITHIN: Duration = Duration::from_secs(20);
 /// How long changes are gathered before they are looked at together.
 const GATHER: Duration = Duration::from_millis(20);
-/// After a pass that left something undone: the first delay, and the longest.
-const AGAIN: (Duration, Duration) = (Duration::from_secs(2), Duration::from_mins(5));
+/// After a pass that left something undone.
+const AGAIN: Backoff = Backoff::new(Duration::from_secs(2), Duration::from_mins(5));
 
 /// The kind that says which other kinds are served.
 const DEFINITION: &str = "CustomResourceDefinition";
@@ -114,7 +115,8 @@ pub struct Sync {
     recreated: BTreeMap<ObjectKey, String>,
     desired: watch::Sender<Option<Arc<Desired>>>,
     reports: watch::Sender<Option<Arc<SyncReport>>>,
-    failures: u32,
+    /// Before what failed as a whole is tried again.
+    delays: Delays,
     /// What is known of this sync's set, when it prunes.
     pruner: Option<Pruner>,
     meter: Option<SyncMeter>,
@@ -133,6 +135,7 @@ impl Sync {
             creates_namespaces: own.is_some_and(|own| own.create_namespaces),
             unknown_kinds: own.map(|own| own.gate.unknown_kinds).unwrap_or_default(),
             recreated: BTreeMap::new(),
+            delays: AGAIN.seeded(cluster.limits().seed),
             standing: PendingObjects::new(cluster.limits().seed),
             fights: Fights::default(),
             cluster,
@@ -147,7 +150,6 @@ impl Sync {
             dropped: BTreeSet::new(),
             desired: watch::Sender::new(None),
             reports: watch::Sender::new(None),
-            failures: 0,
             pruner,
             meter: None,
         }
@@ -318,15 +320,13 @@ impl Sync {
     /// Returns when to try again what failed as a whole; what failed of an object is tried again on its own.
     fn next_try(&mut self, ok: bool, planned: Option<Instant>) -> Option<Instant> {
         if ok && self.held.is_known() && !self.prune_wants_again() {
-            self.failures = 0;
+            self.delays.reset();
             return None;
         }
         if planned.is_some_and(|at| at > Instant::now()) {
             return planned;
         }
-        let delay = AGAIN.0.saturating_mul(1 << self.failures.min(16)).min(AGAIN.1);
-        self.failures += 1;
-        Some(Instant::now() + delay)
+        Some(Instant::now() + self.delays.next_delay())
     }
 
     fn take_change(&mut self, change: Result<cluster::Change, RecvError>) -> Result<(), Error> {

@@ -14,9 +14,10 @@ use tokio::task::JoinSet;
 use cutover_core::config::{Receiver, Receivers};
 use cutover_core::error::Error;
 use cutover_core::report::Notice;
+use cutover_http::RetryPolicy;
 use sender::Sender;
 
-pub use sender::Patience;
+pub use sender::RETRY_POLICY;
 
 /// How many notices may wait for one receiver.
 const QUEUE: usize = 256;
@@ -38,11 +39,11 @@ pub struct Sending(JoinSet<()>);
 
 impl Notifier {
     /// Starts to send. `source` says which control plane notices are about, for instance its URL.
-    pub fn start(receivers: Receivers, source: &str, patience: Patience) -> Result<(Self, Sending), Error> {
+    pub fn start(receivers: Receivers, source: &str, policy: RetryPolicy) -> Result<(Self, Sending), Error> {
         let (mut lines, mut tasks) = (Vec::new(), JoinSet::new());
         for receiver in receivers.receivers {
             let (queue, waiting) = mpsc::channel(QUEUE);
-            tasks.spawn(Sender::new(&receiver, source, patience)?.run(waiting));
+            tasks.spawn(Sender::new(&receiver, source, policy)?.run(waiting));
             lines.push(Line { receiver, queue });
         }
         Ok((Self(Arc::new(lines)), Sending(tasks)))

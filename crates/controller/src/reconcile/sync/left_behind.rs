@@ -119,11 +119,10 @@ impl Abandoned {
 
     async fn follow(&mut self, source: &str) {
         let mut news = self.observer.news();
-        let mut delay = AGAIN.0;
+        let mut delays = AGAIN.delays();
         while let Err(error) = self.find(|record| record.source == source).await {
             tracing::debug!(%error, "it is not known what has been left behind");
-            tokio::time::sleep(delay).await;
-            delay = (delay * 2).min(AGAIN.1);
+            tokio::time::sleep(delays.next_delay()).await;
         }
         let mut feeds: Vec<Feed> = self.feeds.iter().map(DesiredFeed::subscribe).collect();
         while !self.sets.is_empty() {

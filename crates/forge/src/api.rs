@@ -1,54 +1,39 @@
-//! One REST API: every request has a timeout, what can be asked again is, and no more often than the API wants.
+//! One REST API: every request has a time limit, what can be asked again is, and no more often than the API wants.
 
 use std::path::Path;
 use std::time::Duration;
 
 use http::{HeaderMap, HeaderValue, Method, Request, StatusCode, Uri, header};
-use http_body_util::{BodyExt, Limited};
-use kube::client::{Body, ClientBuilder};
-use kube::config::Config;
 use serde_json::Value;
 
 use super::Error;
 use cutover_base::Secret;
-use cutover_base::USER_AGENT;
+use cutover_http::{
+    Backoff, Client, ClientOptions, InvalidOptions, Retry, RetryPolicy, Trust, bearer, retry_after,
+};
 
 /// A page of a hundred comments of the greatest length is 25 MiB at the very most.
-const MOST_BYTES: usize = 32 << 20;
+const MAX_BYTES: usize = 32 << 20;
 
-/// How long to go on with one request.
-#[derive(Clone, Copy, Debug)]
-pub struct Patience {
-    pub attempts: u32,
-    /// Before the second attempt; each further wait is twice as long.
-    pub first: Duration,
-    /// The longest that is waited at once, also when the API asks for more.
-    pub longest: Duration,
-    /// For one answer.
-    pub answer: Duration,
-}
-
-impl Default for Patience {
-    fn default() -> Self {
-        Self {
-            attempts: 5,
-            first: Duration::from_secs(1),
-            longest: Duration::from_secs(90),
-            answer: Duration::from_secs(30),
-        }
-    }
-}
+/// How long to go on with one request. An API that asks for a longer wait than the longest is not waited for.
+pub const RETRY_POLICY: RetryPolicy = RetryPolicy {
+    attempts: 5,
+    backoff: Backoff::new(Duration::from_secs(2), Duration::from_secs(90)),
+    timeout: Duration::from_secs(30),
+};
 
 /// An API, and who asks.
 #[derive(Clone)]
 pub struct Api {
-    client: kube::Client,
+    client: Client,
     /// Without a slash at the end.
     base: String,
+    /// Of the base: it stands before that of every request.
+    path: String,
     token: Option<HeaderValue>,
     /// What it calls the form of its answers.
     accept: &'static str,
-    patience: Patience,
+    policy: RetryPolicy,
 }
 
 /// GitHub's own; others know no other than JSON, and may refuse to answer in a form of which they haven't heard.
@@ -70,62 +55,49 @@ pub(super) struct Answer {
     pub(super) next: Option<String>,
 }
 
-/// Whether asking twice does something twice.
+/// Whether a request that is sent twice does once what it does.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Again {
-    Harmless,
-    /// Only what certainly was not carried out is asked again.
-    Doubles,
+pub(super) enum Idempotent {
+    Yes,
+    /// Only what certainly was not carried out is sent again.
+    No,
 }
 
 impl Api {
     /// Sends nothing yet. `base` is for instance `https://api.github.com`, or `https://git.example.com/api/v3`.
-    pub fn new(base: &str, token: Option<&Secret>, patience: Patience) -> Result<Self, Error> {
-        Self::trusting(base, token, patience, None)
+    pub fn new(base: &str, token: Option<&Secret>, policy: RetryPolicy) -> Result<Self, Error> {
+        Self::trusting(base, token, policy, None)
     }
 
     /// The same; trusts the certificate authorities of a PEM file, too.
     pub fn trusting(
         base: &str,
         token: Option<&Secret>,
-        patience: Patience,
+        policy: RetryPolicy,
         ca_file: Option<&Path>,
     ) -> Result<Self, Error> {
-        let bad = |why: &str| Error::BadInput {
-            what: "the URL of the API",
-            why: why.to_owned(),
-        };
         let base = base.trim_end_matches('/');
-        let url: Uri = base.parse().map_err(|_| bad("it is no URL"))?;
-        let authority = url.authority().ok_or_else(|| bad("it has no host"))?;
-        if authority.as_str().contains('@') {
-            return Err(bad("it must have no user or password"));
-        }
-        let is_here = matches!(url.host(), Some("127.0.0.1" | "localhost" | "[::1]"));
-        if url.scheme_str() != Some("https") && !is_here {
-            return Err(bad("a token is sent by https only"));
-        }
-        let mut config = Config::new(url);
-        config.connect_timeout = Some(patience.answer);
-        config.read_timeout = Some(patience.answer);
-        config.default_retry = false;
-        config.root_cert = ca_file.map(authorities).transpose()?;
-        let client = ClientBuilder::try_from(config)
-            .map_err(|error| bad(&error.to_string()))?
-            .build();
+        let url: Uri = base.parse().map_err(|_| bad_url("is not one"))?;
+        let options = ClientOptions {
+            trust: ca_file.map_or(Trust::System, Trust::SystemAnd),
+            https_only: true,
+            timeout: policy.timeout,
+            max_bytes: MAX_BYTES,
+        };
         Ok(Self {
-            client,
+            client: Client::new(&url, &options)?,
             base: base.to_owned(),
-            token: token.map(bearer).transpose()?,
+            path: url.path().trim_end_matches('/').to_owned(),
+            token: token.map(authorization).transpose()?,
             accept: GITHUB,
-            patience,
+            policy,
         })
     }
 
     /// Returns the same API, asked by whoever has this token.
     pub(super) fn by(&self, token: &Secret) -> Result<Self, Error> {
         Ok(Self {
-            token: Some(bearer(token)?),
+            token: Some(authorization(token)?),
             ..self.clone()
         })
     }
@@ -143,66 +115,49 @@ impl Api {
     }
 
     pub(super) async fn get(&self, path: &str) -> Result<Answer, Error> {
-        self.ask(Method::GET, path, None, Again::Harmless).await
+        self.ask(Method::GET, path, None, Idempotent::Yes).await
     }
 
-    /// Sends a request until there is an answer that counts, or patience ends.
+    /// Sends a request until there is an answer that counts, or attempts run out.
     pub(super) async fn ask(
         &self,
         method: Method,
         path: &str,
         body: Option<&Value>,
-        again: Again,
+        idempotent: Idempotent,
     ) -> Result<Answer, Error> {
-        let mut pause = self.patience.first;
-        for attempt in 1.. {
-            let outcome = self.once(&method, path, body).await;
-            let wait = match &outcome {
-                Err(Error::Limited { wait, .. }) if *wait <= self.patience.longest => *wait,
-                Err(Error::Unreachable { .. }) => pause,
-                Err(Error::Unclear { .. }) if again == Again::Harmless => pause,
-                _ => return outcome,
-            };
-            if attempt >= self.patience.attempts {
-                return outcome;
-            }
-            // Many runs that were refused together don't come back together.
-            tokio::time::sleep(wait.mul_f64(1.0 + fastrand::f64() / 4.0)).await;
-            pause = (pause * 2).min(self.patience.longest);
-        }
-        Err(self.unclear("it was not asked"))
+        let send = || self.send(&method, path, body);
+        self.policy.run(send, |error| self.retry(error, idempotent)).await
     }
 
-    async fn once(&self, method: &Method, path: &str, body: Option<&Value>) -> Result<Answer, Error> {
+    fn retry(&self, error: &Error, idempotent: Idempotent) -> Retry {
+        match error {
+            Error::Limited { wait, .. } if *wait <= self.policy.backoff.longest => Retry::After(*wait),
+            Error::Unreachable { .. } => Retry::Soon,
+            Error::Unclear { .. } if idempotent == Idempotent::Yes => Retry::Soon,
+            _ => Retry::No,
+        }
+    }
+
+    async fn send(&self, method: &Method, path: &str, body: Option<&Value>) -> Result<Answer, Error> {
         let request = self.request(method, path, body)?;
-        let asked = async {
-            let response = self.client.send(request).await.map_err(|error| {
-                if is_connect(&error) {
-                    self.unreachable(&error)
-                } else {
-                    self.unclear(&told(&error))
-                }
-            })?;
-            let (head, body) = response.into_parts();
-            let body = Limited::new(body, MOST_BYTES).collect().await;
-            let body = body.map_err(|error| self.unclear(&error.to_string()))?.to_bytes();
-            self.judge(head.status, &head.headers, &body)
-        };
-        match tokio::time::timeout(self.patience.answer, asked).await {
-            Ok(answer) => answer,
-            Err(_) => Err(self.unclear(&format!("not within {} s", self.patience.answer.as_secs()))),
-        }
+        let answer = self.client.send(request).await.map_err(|error| match error {
+            cutover_http::Error::NotConnected(why) => self.unreachable(why),
+            other => self.unclear(other.to_string()),
+        })?;
+        let (head, body) = answer.into_parts();
+        let body = body.map_err(|error| self.unclear(error.to_string()))?;
+        self.judge(head.status, &head.headers, &body)
     }
 
-    fn request(&self, method: &Method, path: &str, body: Option<&Value>) -> Result<Request<Body>, Error> {
+    fn request(&self, method: &Method, path: &str, body: Option<&Value>) -> Result<Request<Vec<u8>>, Error> {
         let bad = |why: String| Error::BadInput {
             what: "a request",
             why,
         };
         let mut request = Request::builder()
             .method(method)
-            .uri(path)
-            .header(header::USER_AGENT, USER_AGENT)
+            .uri(format!("{}{path}", self.path))
             .header(header::ACCEPT, self.accept);
         if self.accept == GITHUB {
             request = request.header("x-github-api-version", "2022-11-28");
@@ -217,9 +172,7 @@ impl Api {
             }
             None => Vec::new(),
         };
-        request
-            .body(Body::from(body))
-            .map_err(|error| bad(error.to_string()))
+        request.body(body).map_err(|error| bad(error.to_string()))
     }
 
     fn judge(&self, status: StatusCode, headers: &HeaderMap, body: &[u8]) -> Result<Answer, Error> {
@@ -243,7 +196,7 @@ impl Api {
             });
         }
         if status.is_server_error() {
-            return Err(self.unclear(&format!("{status}: {why}")));
+            return Err(self.unclear(format!("{status}: {why}")));
         }
         Err(Error::Refused {
             api: self.base.clone(),
@@ -266,45 +219,46 @@ impl Api {
         }
     }
 
-    fn unreachable(&self, error: &(dyn std::error::Error + 'static)) -> Error {
+    fn unreachable(&self, why: String) -> Error {
         Error::Unreachable {
             api: self.base.clone(),
-            why: told(error),
+            why,
         }
     }
 
-    fn unclear(&self, why: &str) -> Error {
+    fn unclear(&self, why: String) -> Error {
         Error::Unclear {
             api: self.base.clone(),
-            why: why.to_owned(),
+            why,
         }
     }
 }
 
-fn bearer(token: &Secret) -> Result<HeaderValue, Error> {
-    let header = HeaderValue::from_str(&format!("Bearer {}", token.reveal().trim()));
-    let mut header = header.map_err(|_| Error::BadInput {
-        what: "the token",
-        why: "it has characters that no token has".to_owned(),
-    })?;
-    header.set_sensitive(true);
-    Ok(header)
+impl From<InvalidOptions> for Error {
+    fn from(error: InvalidOptions) -> Self {
+        match error {
+            InvalidOptions::Url(why) => bad_url(why),
+            InvalidOptions::CaFile { .. } => Self::BadInput {
+                what: "the file of certificate authorities",
+                why: error.to_string(),
+            },
+            InvalidOptions::Tls(why) => Self::BadInput { what: "TLS", why },
+        }
+    }
 }
 
-/// Reads the certificates of a PEM file.
-fn authorities(file: &Path) -> Result<Vec<Vec<u8>>, Error> {
-    let bad = |why: String| Error::BadInput {
-        what: "the file of certificate authorities",
-        why: format!("{}: {why}", file.display()),
-    };
-    let pem = std::fs::read(file).map_err(|error| bad(error.to_string()))?;
-    let certificates = openssl::x509::X509::stack_from_pem(&pem).unwrap_or_default();
-    if certificates.is_empty() {
-        return Err(bad("it has no certificate in PEM form".to_owned()));
+fn bad_url(why: &str) -> Error {
+    Error::BadInput {
+        what: "the URL of the API",
+        why: format!("it {why}"),
     }
-    let der = certificates.iter().map(|certificate| certificate.to_der());
-    der.collect::<Result<_, _>>()
-        .map_err(|error| bad(error.to_string()))
+}
+
+fn authorization(token: &Secret) -> Result<HeaderValue, Error> {
+    bearer(token.reveal()).ok_or_else(|| Error::BadInput {
+        what: "the token",
+        why: "it is empty, or has characters that no token has".to_owned(),
+    })
 }
 
 /// Returns why something was refused: GitHub and Gitea say it in a sentence, GitLab also field by field.
@@ -314,33 +268,6 @@ fn reason(answer: &Value) -> Option<String> {
         (Value::Null, _) => None,
         (fields, _) => Some(fields.to_string()),
     }
-}
-
-/// Returns an error with what caused it.
-fn told(error: &(dyn std::error::Error + 'static)) -> String {
-    let mut text = error.to_string();
-    let mut source = error.source();
-    while let Some(next) = source {
-        let why = next.to_string();
-        if !text.contains(&why) {
-            text = format!("{text}: {why}");
-        }
-        source = next.source();
-    }
-    text
-}
-
-/// Whether a request failed before anything of it was sent.
-fn is_connect(error: &(dyn std::error::Error + 'static)) -> bool {
-    let mut next = Some(error);
-    while let Some(error) = next {
-        let io = error.downcast_ref::<std::io::Error>();
-        if io.is_some_and(|io| io.kind() == std::io::ErrorKind::ConnectionRefused) {
-            return true;
-        }
-        next = error.source();
-    }
-    false
 }
 
 /// Returns the address of the next page (RFC 8288).
@@ -363,12 +290,12 @@ fn limited(status: StatusCode, headers: &HeaderMap, why: &str, now: i64) -> Opti
     }
     let number = |name: &str| headers.get(name)?.to_str().ok()?.trim().parse::<i64>().ok();
     let seconds = |seconds: i64| Duration::from_secs(u64::try_from(seconds).unwrap_or_default());
-    if let Some(after) = number("retry-after") {
-        return Some(seconds(after));
+    if let Some(wait) = retry_after(headers) {
+        return Some(wait);
     }
     if number("x-ratelimit-remaining") == Some(0) {
         let reset = number("x-ratelimit-reset").unwrap_or(now + 60);
-        return Some(seconds(reset - now));
+        return Some(seconds(reset.saturating_sub(now)));
     }
     let says_so = why.to_ascii_lowercase().contains("rate limit");
     (says_so || status == StatusCode::TOO_MANY_REQUESTS).then_some(Duration::from_mins(1))
@@ -419,12 +346,7 @@ mod tests {
     #[tokio::test]
     async fn a_token_is_sent_to_the_api_alone_and_never_shown() {
         let secret = Secret::new("ghs_swordfish");
-        let api = Api::new(
-            "https://git.example.com/api/v3/",
-            Some(&secret),
-            Patience::default(),
-        )
-        .unwrap();
+        let api = Api::new("https://git.example.com/api/v3/", Some(&secret), RETRY_POLICY).unwrap();
         assert_eq!(
             api.inside("https://git.example.com/api/v3/repositories/1?page=2"),
             Ok("/repositories/1?page=2".to_owned())
@@ -443,12 +365,9 @@ mod tests {
             "here",
             "",
         ] {
-            assert!(
-                Api::new(bad, Some(&secret), Patience::default()).is_err(),
-                "{bad}"
-            );
+            assert!(Api::new(bad, Some(&secret), RETRY_POLICY).is_err(), "{bad}");
         }
-        let control = Api::new("https://a.b", Some(&Secret::new("a\nb")), Patience::default());
+        let control = Api::new("https://a.b", Some(&Secret::new("a\nb")), RETRY_POLICY);
         let error = control.unwrap_err().to_string();
         assert!(
             !error.contains('b'.to_string().repeat(2).as_str()) && error.contains("token"),
