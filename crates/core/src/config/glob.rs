@@ -1,5 +1,7 @@
 //! Patterns for paths: `*` and `?` within a name, `**` for any number of folders.
 
+use wildmatch::WildMatch;
+
 /// Returns whether a pattern matches the whole path. A pattern without `/` matches the name in any folder, one that ends in
 /// `/` everything below.
 pub(super) fn matches(pattern: &str, path: &str) -> bool {
@@ -18,7 +20,7 @@ pub(super) fn matches(pattern: &str, path: &str) -> bool {
 }
 
 fn folders(pattern: &[&str], path: &[&str]) -> bool {
-    // Row by row as in `name`, so that many `**` cost no more than their number times the length.
+    // Row by row, so that many `**` cost no more than their number times the length.
     let mut reached = vec![false; path.len() + 1];
     reached[0] = true;
     for part in pattern {
@@ -40,29 +42,7 @@ fn folders(pattern: &[&str], path: &[&str]) -> bool {
 
 /// Returns whether a pattern matches the whole of a name.
 pub(super) fn name(pattern: &str, text: &str) -> bool {
-    let text: Vec<char> = text.chars().collect();
-    let mut reached = vec![false; text.len() + 1];
-    reached[0] = true;
-    let mut before = None;
-    for part in pattern.chars() {
-        if before.replace(part) == Some('*') && part == '*' {
-            continue;
-        }
-        // A pattern that is longer than the name costs no more than the name.
-        if !reached.contains(&true) {
-            return false;
-        }
-        let mut next = vec![false; text.len() + 1];
-        for at in 0..=text.len() {
-            next[at] = match part {
-                '*' => reached[at] || at > 0 && next[at - 1],
-                '?' => at > 0 && reached[at - 1],
-                letter => at > 0 && reached[at - 1] && text[at - 1] == letter,
-            };
-        }
-        reached = next;
-    }
-    reached[text.len()]
+    WildMatch::new(pattern).matches(text)
 }
 
 #[cfg(test)]
