@@ -50,6 +50,10 @@ test-kube count="1500" seed="1": kube-tools
 gen:
     cargo run --quiet -- schema --dir .
 
+# Generate what `cutover validate` knows of Kubernetes' own kinds, from the real API server of tools/go.mod
+gen-kubernetes: kube-tools
+    CI=true CUTOVER_ACCEPT=1 cargo test --test all real_server::the_schema_of_built_in_kinds
+
 # Accept what transcripts and snapshots have become; look at the diff before you commit
 accept:
     TRYCMD=overwrite cargo test --test all cli::

@@ -18,6 +18,7 @@ pub mod github;
 pub mod killed;
 pub mod kubectl;
 pub mod many;
+pub mod openapi;
 pub mod oracle;
 pub mod pages;
 pub mod person;

@@ -74,6 +74,7 @@ rules! {
     WrongValue = 7, "wrong-value", Error, "The value has the wrong type, or is none of those that are allowed.";
     MissingField = 8, "missing-field", Error, "A field that must be there is missing.";
     NoSuchKind = 9, "no-such-kind", Error, "The API group cutover.dev has no such kind, or not in that version: no API server serves it.";
+    KubernetesSchema = 10, "kubernetes-schema", Warning, "The Kubernetes that cutover is built for has no such kind, field or value, or requires a field that is missing; a newer one may differ.";
     UnknownWorkload = 101, "unknown-workload", Warning, "An intent speaks of a workload that the repository doesn't define.";
     SelectsNothing = 102, "selects-nothing", Warning, "A policy selects no object of the repository.";
     UnknownProfile = 103, "unknown-profile", Error, "An intent names a profile that is neither built in nor defined.";

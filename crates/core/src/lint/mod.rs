@@ -9,6 +9,7 @@ mod failover_plan;
 mod gate;
 mod gradual;
 mod intents;
+pub mod kubernetes;
 mod moves;
 pub mod nearest;
 mod objects;
@@ -135,7 +136,7 @@ impl MayHaveEnded {
 }
 
 impl Context {
-    /// Returns what this release knows by itself: cutover's kinds, the used parts of Karmada's, the built-in profiles.
+    /// Returns what this release knows by itself: cutover's kinds, Kubernetes', the used parts of Karmada's, the built-in profiles.
     pub fn built_in() -> Result<Self, error::Error> {
         let definitions: Vec<serde_json::Value> = api::crds()
             .iter()
@@ -147,7 +148,7 @@ impl Context {
             .iter()
             .filter_map(|profile| profile.metadata.name.clone());
         Ok(Self {
-            schemas: Schemas::new().with_definitions(&definitions),
+            schemas: Schemas::new().with_definitions(&definitions).with_kubernetes(),
             profiles: profiles.collect(),
             now: None,
             budget: Budget::default(),

@@ -9,9 +9,12 @@
 /// ```
 pub fn nearest<'a>(name: &str, candidates: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
     let folded = name.to_lowercase();
-    let limit = name.chars().count().div_ceil(3).min(4);
+    let length = name.chars().count();
+    let limit = length.div_ceil(3).min(4);
     candidates
         .into_iter()
+        // What is longer by more is farther: a name of a megabyte is compared with none.
+        .filter(|candidate| candidate.chars().count().abs_diff(length) <= limit)
         .map(|candidate| (distance(&folded, &candidate.to_lowercase()), candidate))
         .filter(|(distance, _)| *distance <= limit)
         .min()

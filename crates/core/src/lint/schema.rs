@@ -8,21 +8,32 @@ use std::collections::{BTreeMap, BTreeSet};
 use serde_json::Value;
 
 use super::nearest::did_you_mean;
-use super::{Code, Finding};
+use super::{Code, Finding, kubernetes};
 use crate::manifest::{Manifest, Positions};
 use cutover_karmada::name::{Gvk, Location};
 
 /// The schemas of kinds, each of the whole object.
 #[derive(Clone, Debug, Default)]
-pub struct Schemas(BTreeMap<Gvk, Value>);
+pub struct Schemas {
+    custom: BTreeMap<Gvk, Value>,
+    /// Whether Kubernetes' own kinds are known too.
+    kubernetes: bool,
+}
 
 impl Schemas {
     pub fn new() -> Self {
         Self::default()
     }
 
+    /// Returns these schemas, and those of the kinds that Kubernetes brings itself.
+    #[must_use]
+    pub fn with_kubernetes(self) -> Self {
+        let kubernetes = true;
+        Self { kubernetes, ..self }
+    }
+
     pub fn insert(&mut self, gvk: Gvk, schema: Value) {
-        self.0.insert(gvk, schema);
+        self.custom.insert(gvk, schema);
     }
 
     /// Returns these schemas and those of the custom resource definitions among some objects.
@@ -38,7 +49,7 @@ impl Schemas {
     }
 
     pub fn get(&self, gvk: &Gvk) -> Option<&Value> {
-        self.0.get(gvk)
+        self.custom.get(gvk)
     }
 
     fn define(&mut self, definition: &Value) {
@@ -55,7 +66,7 @@ impl Schemas {
                     version: name.to_owned(),
                     kind: kind.to_owned(),
                 };
-                self.0.insert(gvk, schema.clone());
+                self.custom.insert(gvk, schema.clone());
             }
         }
     }
@@ -80,21 +91,44 @@ pub enum Problem {
 
 /// Compares an object with the schema of its kind, if there is one.
 pub(super) fn check(object: &Manifest, schemas: &Schemas, findings: &mut Vec<Finding>) {
-    let Some(schema) = schemas.get(&object.gvk) else {
-        return;
-    };
-    let violations = violations(&object.value, schema);
+    match schemas.get(&object.gvk) {
+        Some(schema) => {
+            // Identity is checked where objects are read, metadata below; and `status` is the API server's.
+            let is_left = |violation: &Violation| {
+                let top = violation.pointer.split('/').nth(1).unwrap_or_default();
+                matches!(top, "apiVersion" | "kind" | "metadata" | "status")
+            };
+            let finding = |violation: &Violation| {
+                let (kind, path) = (&object.gvk.kind, &object.source.path);
+                (!is_left(violation)).then(|| violation.finding(kind, path, &object.positions))
+            };
+            report(object, &violations(&object.value, schema), finding, findings);
+            if schemas.kubernetes {
+                kubernetes::check_metadata(object, findings);
+            }
+        }
+        None if schemas.kubernetes => kubernetes::check(object, findings),
+        None => {}
+    }
+}
+
+/// Adds the findings about the faults of an object, and says where there may be more of them.
+pub(super) fn report(
+    object: &Manifest,
+    violations: &[Violation],
+    finding: impl Fn(&Violation) -> Option<Finding>,
+    findings: &mut Vec<Finding>,
+) {
+    let all: Vec<Finding> = violations.iter().filter_map(finding).collect();
     if violations.len() >= MOST_VIOLATIONS {
         let message = format!("only the first {MOST_VIOLATIONS} faults of this object are shown");
-        findings.push(Finding::new(Code::TooLarge, object.source.clone(), message));
+        let more = Finding::new(Code::TooLarge, object.source.clone(), message);
+        // As bad as the worst of them.
+        let worst = all.iter().map(|finding| finding.severity).min();
+        let severity = worst.unwrap_or(more.severity);
+        findings.push(Finding { severity, ..more });
     }
-    for violation in violations {
-        let top = violation.pointer.split('/').nth(1).unwrap_or_default();
-        // Checked where objects are read; and `status` is the API server's.
-        if !matches!(top, "apiVersion" | "kind" | "metadata" | "status") {
-            findings.push(violation.finding(&object.gvk.kind, &object.source.path, &object.positions));
-        }
-    }
+    findings.extend(all);
 }
 
 impl Violation {
@@ -483,7 +517,7 @@ fn expected(schema: &Value) -> String {
     names.join(" or ")
 }
 
-fn type_name(name: &str) -> &'static str {
+pub(super) fn type_name(name: &str) -> &'static str {
     match name {
         "string" => "a string",
         "integer" => "a whole number",
@@ -495,10 +529,11 @@ fn type_name(name: &str) -> &'static str {
     }
 }
 
-fn type_of(value: &Value) -> &'static str {
+pub(super) fn type_of(value: &Value) -> &'static str {
     match value {
         Value::Null => "null",
         Value::Bool(_) => "true or false",
+        Value::Number(number) if number.is_f64() => "a fraction",
         Value::Number(_) => "a number",
         Value::String(_) => "a string",
         Value::Array(_) => "a list",
