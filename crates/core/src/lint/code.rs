@@ -91,6 +91,7 @@ rules! {
     LosesState = 114, "loses-state", Error, "A change of files takes a workload with state out of its clusters, and no Migration carries its state.";
     MayLoseState = 115, "may-lose-state", Warning, "A change of files may take a workload with state out of its clusters: files do not say where it runs.";
     BesideRollout = 116, "beside-rollout", Note, "A workload is moved whose changes a Rollout brings out: the two take turns.";
+    UnknownCluster = 117, "unknown-cluster", Warning, "One object alone names the cluster, and others name one whose name is nearly the same.";
     BadMoves = 121, "bad-moves", Error, "An evacuation or a rebalance asks for something that can't be done.";
     UnknownKind = 122, "unknown-kind", Warning, "An intent selects a kind of which the repository defines no object.";
     ToleratesCordon = 123, "tolerates-cordon", Warning, "A policy tolerates the taint by which an evacuation keeps new work off its cluster.";

@@ -2,6 +2,7 @@
 //!
 //! No rule asks a cluster: what can only be told by one (does the cluster exist, is the kind installed) isn't said here.
 
+mod clusters;
 mod code;
 mod expressions;
 mod failover;
@@ -177,6 +178,7 @@ pub fn check(set: &Set, context: &Context) -> Vec<Finding> {
         schema::check(object, &schemas, &mut findings);
         failover::check(object, &mut findings);
     }
+    clusters::check(set, &mut findings);
     findings.sort();
     abridged(findings, &context.budget)
 }
