@@ -44,13 +44,41 @@ pub(super) enum Base {
     Commit(Box<(Config, Set)>),
 }
 
+impl Base {
+    /// Returns whether there was nothing that a change could have taken away.
+    fn is_empty(&self) -> bool {
+        match self {
+            Self::None => true,
+            Self::Unknown => false,
+            Self::Commit(there) => there.1.iter().next().is_none(),
+        }
+    }
+}
+
+/// Says that a folder is probably not the one that was meant.
+fn nothing(path: &Path) -> Error {
+    Error::user(format!(
+        "there is nothing to check in {}: no {}, and no object in a .yaml, .yml or .json file",
+        path.display(),
+        config::PATH
+    ))
+    .hint("name the root of a repository, or begin one: cutover init")
+}
+
 impl Validate {
     pub fn run(self) -> Result<ExitCode> {
-        let (objects, findings) = check(&self.path, &self.base()?, true)?;
+        let base = self.base()?;
+        let (objects, findings) = check(&self.path, &base, true)?;
         match self.output {
             Format::Text => output::data(findings_text(&findings))?,
             Format::Json => output::json(findings_json(&findings)?)?,
             Format::Github => output::commands(findings_github(&findings))?,
+        }
+        if !files::is_taken(&self.path, config::PATH) {
+            if objects == 0 && findings.is_empty() && base.is_empty() {
+                return Err(nothing(&self.path));
+            }
+            output::note(format!("no {}: every file is checked, as one sync", config::PATH));
         }
         output::note(format!("objects: {objects}, {}", findings_summary(&findings)));
         let failed = findings.iter().any(|finding| finding.severity == Severity::Error);
