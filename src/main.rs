@@ -1,12 +1,12 @@
-//! The `cutover` program: parse, telemetry, dispatch, exit code.
+//! The `cutover` program: answer the shell, parse, telemetry, dispatch, exit code.
 
 use std::process::ExitCode;
 
-use clap::Parser;
 use cutover::cli::{self, Cli};
 
 fn main() -> ExitCode {
-    let cli = match Cli::try_parse() {
+    cli::answer_shell();
+    let cli = match Cli::read(std::env::args_os()) {
         Ok(cli) => cli,
         Err(usage) => return cli::usage(&usage),
     };

@@ -8,6 +8,7 @@ use clap::{Args, ValueEnum};
 use serde::Serialize;
 
 use super::connection::{ClusterArgs, GitArgs, StatusArgs};
+use super::output::OUTPUT;
 use super::{output, signal};
 use cutover_controller::check::{self, CheckOptions, Outcome};
 use cutover_core::error::{Error, Kind, Result};
@@ -22,7 +23,7 @@ pub struct Check {
     #[arg(long, value_name = "NAME", default_value = "main")]
     branch: String,
     /// How it is written
-    #[arg(short, long, value_name = "FORMAT", default_value = "text")]
+    #[arg(short, long, value_name = "FORMAT", default_value = "text", help_heading = OUTPUT)]
     output: Format,
     #[command(flatten)]
     status: StatusArgs,

@@ -16,7 +16,7 @@ use cutover_git::{
 
 /// Which Karmada API server.
 #[derive(Args, Debug)]
-#[command(next_help_heading = "Cluster options")]
+#[command(next_help_heading = "Control plane options")]
 pub struct ClusterArgs {
     /// The kubeconfig of the Karmada API server; default: KUBECONFIG, ~/.kube/config, or the pod's service account
     #[arg(long, value_name = "FILE")]

@@ -83,7 +83,7 @@ enum Vouched {
 /// Which intent, and where its state is looked up.
 #[derive(Args, Debug)]
 pub struct IntentArgs {
-    /// The intent, as a file of the repository names it: NAME or NAMESPACE/NAME
+    /// The intent, as a file of the repository names it: NAME, NAMESPACE/NAME or KIND/NAME, such as mig/orders-to-west
     #[arg(value_name = "NAME")]
     name: String,
     /// The namespace of the intent, where its name alone is not enough
@@ -102,7 +102,7 @@ pub struct IntentArgs {
 #[derive(Args, Debug)]
 pub struct LookArgs {
     /// Ask neither the control plane nor the remote how the intent stands
-    #[arg(long, help_heading = "Cluster options")]
+    #[arg(long, help_heading = "Control plane options")]
     offline: bool,
     #[command(flatten)]
     cluster: ClusterArgs,

@@ -9,6 +9,7 @@ use serde_json::{Value, json};
 
 use super::connection::GitArgs;
 use super::fresh::{Placed, Spec};
+use super::intent_name::IntentName;
 use super::moves::MovesArgs;
 use super::workspace::{ChangeArgs, Edit, Workspace};
 use super::{control_edit, output};
@@ -92,14 +93,10 @@ impl Evacuate {
 
 /// Finds an intent that moves many workloads by its name, if nothing else is meant by it.
 pub fn find<'a>(workspace: &'a Workspace, named: &str, namespace: Option<&str>) -> Option<&'a Arc<Manifest>> {
-    if named.contains('/') || namespace.is_some() {
-        return None;
-    }
-    let is_meant = |manifest: &&Arc<Manifest>| manifest.key.name == named;
-    if workspace
-        .migrations()
-        .any(|(manifest, _)| manifest.key.name == named)
-    {
+    let named = IntentName::new(named, namespace);
+    let is_meant = |manifest: &&Arc<Manifest>| named.means(&manifest.key.kind, None, &manifest.key.name);
+    let mut migrations = workspace.migrations();
+    if migrations.any(|(one, there)| named.means("Migration", Some(&there), &one.key.name)) {
         return None;
     }
     let mut found = MANY

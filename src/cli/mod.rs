@@ -7,6 +7,7 @@
 #![allow(clippy::doc_markdown)]
 
 mod check;
+mod complete;
 mod completions;
 mod connection;
 mod control;
@@ -21,7 +22,9 @@ mod files;
 mod forge;
 mod fresh;
 mod global;
+mod help;
 mod init;
+mod intent_name;
 mod migrate;
 mod moves;
 mod named;
@@ -45,14 +48,16 @@ mod version;
 mod wait;
 mod workspace;
 
+use std::ffi::OsString;
 use std::num::NonZero;
 use std::process::ExitCode;
 
-use clap::{Parser, Subcommand};
+use clap::{FromArgMatches, Parser, Subcommand};
 
 use cutover_core::error::{Error, Result};
 use cutover_core::intent::control::Control;
 
+pub use complete::answer as answer_shell;
 pub use example::FILES as EXAMPLE_FILES;
 pub use output::{failed, usage};
 pub use version::{KARMADA, KUBERNETES};
@@ -125,6 +130,13 @@ enum Command {
 }
 
 impl Cli {
+    /// Reads a command line, the name of the program first. The error is also what help and version are.
+    pub fn read(words: impl IntoIterator<Item = OsString>) -> Result<Self, clap::Error> {
+        let mut command = help::command();
+        let matches = command.try_get_matches_from_mut(words)?;
+        Self::from_arg_matches(&matches).map_err(|error| error.format(&mut command))
+    }
+
     /// Runs the command.
     pub fn run(self) -> Result<ExitCode> {
         match self.command {

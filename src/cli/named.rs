@@ -149,7 +149,7 @@ fn unknown(workspace: &Workspace, named: &str, name: &str, workloads: &BTreeSet<
 }
 
 /// Returns the kinds, by group, that a name without a kind can mean: those that a profile is about.
-fn workloads(workspace: &Workspace) -> Result<BTreeSet<(String, String)>> {
+pub fn workloads(workspace: &Workspace) -> Result<BTreeSet<(String, String)>> {
     let built_in = profile::built_in().map_err(|error| Error::internal(error.to_string()))?;
     let own = workspace.set.of_kind(api::GROUP, "WorkloadProfile");
     let read = |manifest: &Arc<Manifest>| serde_json::from_value(Value::clone(&manifest.value)).ok();

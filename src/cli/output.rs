@@ -15,6 +15,9 @@ use cutover_core::redact;
 use cutover_git::RemoteUrl;
 use cutover_karmada::name::Location;
 
+/// The heading, in help, of flags that say how a command writes what it finds.
+pub const OUTPUT: &str = "Output options";
+
 const ERROR: Style = AnsiColor::Red.on_default().bold();
 const PLACE: Style = AnsiColor::Blue.on_default().bold();
 const HINT: Style = AnsiColor::Cyan.on_default().bold();

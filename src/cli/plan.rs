@@ -8,7 +8,7 @@ use jiff::Timestamp;
 use tokio_util::sync::CancellationToken;
 
 use super::connection::{ClusterArgs, GitArgs, StatusBranchArgs};
-use super::output;
+use super::output::{self, OUTPUT};
 use cutover_controller::reconcile::sync::Range;
 use cutover_controller::reconcile::{self, Target};
 use cutover_core::error::{Error, Kind, Result};
@@ -33,16 +33,16 @@ pub struct Plan {
     #[arg(long, value_name = "COMMITS", conflicts_with = "branch")]
     revision: Option<String>,
     /// `markdown`: for a comment; `github`: as annotations of a workflow
-    #[arg(short, long, value_name = "FORMAT", default_value = "text")]
+    #[arg(short, long, value_name = "FORMAT", default_value = "text", help_heading = OUTPUT)]
     output: Format,
     /// How changes are shown; `auto`: field by field, or as a diff of the YAML, whichever reads better
-    #[arg(long, value_name = "STYLE", default_value = "auto")]
+    #[arg(long, value_name = "STYLE", default_value = "auto", help_heading = OUTPUT)]
     diff: Diff,
     /// The most characters that `-o markdown` may take: GitHub refuses longer comments
-    #[arg(long, value_name = "CHARACTERS", default_value_t = COMMENT_LIMIT)]
+    #[arg(long, value_name = "CHARACTERS", default_value_t = COMMENT_LIMIT, help_heading = OUTPUT)]
     limit: usize,
     /// Exit with 2 when there are changes
-    #[arg(long)]
+    #[arg(long, help_heading = OUTPUT)]
     detailed_exitcode: bool,
     #[command(flatten)]
     cluster: ClusterArgs,

@@ -10,6 +10,7 @@ use jiff::Timestamp;
 use tokio_util::sync::CancellationToken;
 
 use super::connection::{ClusterArgs, GitArgs};
+use super::output::OUTPUT;
 use super::plan::{commit, local, range};
 use super::{output, validate};
 use cutover_cluster::Cluster;
@@ -32,22 +33,22 @@ pub struct Review {
     #[arg(long, value_name = "COMMITS")]
     revision: Option<String>,
     /// `markdown`: the report to stdout; `github`: as a workflow's step: comment, summary, annotations, outputs
-    #[arg(short, long, value_name = "FORMAT", default_value = "markdown")]
+    #[arg(short, long, value_name = "FORMAT", default_value = "markdown", help_heading = OUTPUT)]
     output: Format,
     /// Ask no control plane: check the files, and compare the commits with each other
-    #[arg(long)]
+    #[arg(long, help_heading = "Control plane options")]
     offline: bool,
     /// Tells this report from others of the same pull request: letters, digits and dashes
-    #[arg(long, value_name = "KEY", default_value = "plan")]
+    #[arg(long, value_name = "KEY", default_value = "plan", help_heading = OUTPUT)]
     key: String,
     /// The most characters that the comment may take
-    #[arg(long, value_name = "CHARACTERS", default_value_t = COMMENT_LIMIT)]
+    #[arg(long, value_name = "CHARACTERS", default_value_t = COMMENT_LIMIT, help_heading = OUTPUT)]
     limit: usize,
     /// A file for the whole report, however long it is
-    #[arg(long, value_name = "FILE")]
+    #[arg(long, value_name = "FILE", help_heading = OUTPUT)]
     report: Option<PathBuf>,
     /// With -o github: leave the pull request without a comment
-    #[arg(long)]
+    #[arg(long, help_heading = OUTPUT)]
     no_comment: bool,
     /// What makes the command exit with 1
     #[arg(long, value_name = "WHEN", default_value = "blocked")]

@@ -2,31 +2,68 @@
 
 use tokio_util::sync::CancellationToken;
 
-/// Returns a token that the first signal cancels. The second ends the process.
+/// How a command exits that a signal has ended before it was done, as shells say it of Ctrl-C.
+pub const INTERRUPTED: u8 = 130;
+
+/// Returns a token that the first signal from now on cancels. The second ends the process.
 pub fn cancelled_by_signals() -> CancellationToken {
     let cancel = CancellationToken::new();
     let token = cancel.clone();
+    let mut signals = Signals::listen();
     tokio::spawn(async move {
-        asked_to_end().await;
+        signals.next().await;
         token.cancel();
-        asked_to_end().await;
-        std::process::exit(130);
+        signals.next().await;
+        std::process::exit(INTERRUPTED.into());
     });
     cancel
 }
 
 /// Returns when the user or the system asks for the end.
 pub async fn asked_to_end() {
+    Signals::listen().next().await;
+}
+
+/// The signals that ask for the end, from the moment on when this was made.
+struct Signals {
+    /// One that can't be listened to keeps what it does by itself: it ends the process.
     #[cfg(unix)]
-    {
+    kinds: [Option<tokio::signal::unix::Signal>; 2],
+}
+
+impl Signals {
+    fn listen() -> Self {
+        #[cfg(unix)]
         use tokio::signal::unix::{SignalKind, signal};
-        if let Ok(mut terminate) = signal(SignalKind::terminate()) {
-            tokio::select! {
-                _ = tokio::signal::ctrl_c() => {}
-                _ = terminate.recv() => {}
-            }
-            return;
+        Self {
+            #[cfg(unix)]
+            kinds: [SignalKind::interrupt(), SignalKind::terminate()].map(|kind| signal(kind).ok()),
         }
     }
-    let _ = tokio::signal::ctrl_c().await;
+
+    #[cfg(unix)]
+    async fn next(&mut self) {
+        let [interrupt, terminate] = &mut self.kinds;
+        tokio::select! {
+            () = received(interrupt) => {}
+            () = received(terminate) => {}
+        }
+    }
+
+    #[cfg(not(unix))]
+    async fn next(&mut self) {
+        let _ = tokio::signal::ctrl_c().await;
+    }
+}
+
+#[cfg(unix)]
+async fn received(signal: &mut Option<tokio::signal::unix::Signal>) {
+    let heard = match signal {
+        Some(signal) => signal.recv().await,
+        None => None,
+    };
+    // No signal can come any more.
+    if heard.is_none() {
+        std::future::pending::<()>().await;
+    }
 }

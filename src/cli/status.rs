@@ -13,6 +13,8 @@ use tokio::sync::broadcast::Receiver;
 use tokio::sync::broadcast::error::RecvError;
 
 use super::connection::{ClusterArgs, GitArgs};
+use super::intent_name::{self, IntentName};
+use super::output::OUTPUT;
 use super::recorded::Recorded;
 use super::{files, global, output, signal};
 use cutover_cluster::{Answer, Change, Cluster, Lookup, Observer, Served, Watched};
@@ -25,14 +27,14 @@ use cutover_karmada::name::Gvk;
 
 #[derive(Args, Debug)]
 pub struct Status {
-    /// Only this migration: NAME or NAMESPACE/NAME
+    /// Only this intent: NAME, NAMESPACE/NAME or KIND/NAME, such as mig/orders-to-west
     #[arg(value_name = "NAME")]
     name: Option<String>,
-    /// Only migrations of this namespace
+    /// Only intents of this namespace
     #[arg(short, long)]
     namespace: Option<String>,
     /// How it is written; `json`: with the time and the evidence of each phase (cutover schema status)
-    #[arg(short, long, value_name = "FORMAT", default_value = "text")]
+    #[arg(short, long, value_name = "FORMAT", default_value = "text", help_heading = OUTPUT)]
     output: Format,
     /// Go on, and print again whenever something has changed
     #[arg(short, long)]
@@ -154,17 +156,14 @@ impl Status {
         let view = match (&self.name, &self.namespace) {
             (None, None) => view.clone(),
             (name, namespace) => {
-                let named = name.as_deref().map(|name| match name.split_once('/') {
-                    Some((namespace, name)) => (Some(namespace), name),
-                    None => (None, name),
-                });
-                let view = view.only(|there, one| {
-                    let fits = |wanted: Option<&str>| wanted.is_none_or(|wanted| wanted == there);
-                    fits(namespace.as_deref())
-                        && named.is_none_or(|(namespace, name)| name == one && fits(namespace))
+                let namespace = namespace.as_deref();
+                let named = name.as_deref().map(|name| IntentName::new(name, namespace));
+                let view = view.only(|kind, there, one| {
+                    let there = Some(there).filter(|there| !there.is_empty());
+                    named.map_or(there == namespace, |named| named.means(kind, there, one))
                 });
                 if let (true, Some(name), false) = (view.is_empty(), name, self.watch) {
-                    return Err(Error::user(format!("there is no migration {name}")).hint(
+                    return Err(Error::user(format!("there is no intent {name}")).hint(
                         "cutover status lists them; one that was just pushed appears with the next sync",
                     ));
                 }
@@ -268,7 +267,8 @@ pub(super) async fn served(
     wanted: Option<&str>,
 ) -> Result<Vec<(&'static api::Kind, Served)>> {
     let mut all = Vec::new();
-    let is_wanted = |kind: &&api::Kind| wanted.is_none_or(|wanted| wanted.eq_ignore_ascii_case(kind.name));
+    let named = wanted.and_then(intent_name::kind).map(|kind| kind.name);
+    let is_wanted = |kind: &&api::Kind| wanted.is_none() || named == Some(kind.name);
     for kind in api::KINDS.iter().filter(is_wanted) {
         if let Lookup::Served(served) = cluster.lookup(&Gvk::new(api::API_VERSION, kind.name)).await? {
             all.push((kind, served));
@@ -276,11 +276,10 @@ pub(super) async fn served(
     }
     if all.is_empty() {
         let install = "install the CRDs: cutover init --cluster";
-        let kinds: Vec<_> = api::KINDS.iter().map(|kind| kind.name).collect();
-        let is_kind = wanted.is_none_or(|wanted| kinds.iter().any(|kind| kind.eq_ignore_ascii_case(wanted)));
-        let hint = if is_kind {
+        let hint = if wanted.is_none() || named.is_some() {
             install.to_owned()
         } else {
+            let kinds: Vec<_> = api::KINDS.iter().map(|kind| kind.name).collect();
             format!("kinds are {}; {install}", kinds.join(", "))
         };
         let what = wanted.unwrap_or("any kind of intents");

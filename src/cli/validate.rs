@@ -5,6 +5,7 @@ use std::process::ExitCode;
 
 use clap::{Args, ValueEnum};
 
+use super::output::OUTPUT;
 use super::plan::commit;
 use super::{files, global, output};
 use cutover_core::config::{self, Config};
@@ -24,7 +25,7 @@ pub struct Validate {
     #[arg(long, value_name = "COMMIT")]
     base: Option<String>,
     /// How findings are written; `github`: as annotations of a workflow
-    #[arg(short, long, value_name = "FORMAT", default_value = "text")]
+    #[arg(short, long, value_name = "FORMAT", default_value = "text", help_heading = OUTPUT)]
     output: Format,
 }
 

@@ -5,7 +5,7 @@ use std::process::ExitCode;
 use clap::{Args, ValueEnum};
 use serde::Serialize;
 
-use super::output;
+use super::output::{self, OUTPUT};
 use cutover_core::api;
 use cutover_core::error::{Error, Result};
 
@@ -19,7 +19,7 @@ pub const KARMADA: &str = "1.18";
 #[derive(Args, Debug)]
 pub struct Version {
     /// How it is written
-    #[arg(short, long, value_name = "FORMAT", default_value = "text")]
+    #[arg(short, long, value_name = "FORMAT", default_value = "text", help_heading = OUTPUT)]
     output: Format,
 }
 

@@ -8,6 +8,7 @@ use serde_json::Value;
 use tokio::time::Instant;
 
 use super::connection::ClusterArgs;
+use super::intent_name::IntentName;
 use super::status::{gathered, list, served};
 use super::{output, signal};
 use cutover_cluster::{Cluster, Observer, Served, Watched};
@@ -16,13 +17,13 @@ use cutover_core::error::{Error, Kind, Result};
 
 #[derive(Args, Debug)]
 pub struct Wait {
-    /// The intent: NAME or NAMESPACE/NAME; one that is not there yet is waited for
+    /// The intent: NAME, NAMESPACE/NAME or KIND/NAME, such as mig/orders-to-west; one that is not there yet is waited for
     #[arg(value_name = "NAME")]
     name: String,
     /// The namespace of the intent
     #[arg(short, long)]
     namespace: Option<String>,
-    /// The kind of the intent, where several have that name; for instance Rollout
+    /// The kind of the intent, where several have that name; for instance Rollout or cro
     #[arg(long, value_name = "KIND")]
     kind: Option<String>,
     /// Wait for this phase instead; for instance Verify
@@ -110,18 +111,15 @@ impl Wait {
         cluster: &Cluster,
         served: &[(&'static api::Kind, Served)],
     ) -> Result<Option<Found>> {
-        let (namespace, name) = match self.name.split_once('/') {
-            Some((namespace, name)) => (Some(namespace), name),
-            None => (self.namespace.as_deref(), self.name.as_str()),
-        };
+        let named = IntentName::new(&self.name, self.namespace.as_deref());
         let mut found = Vec::new();
         for (kind, served) in served {
             let objects = list(cluster, served).await?;
             found.extend(objects.iter().filter_map(|object| {
                 let text = |pointer: &str| object.pointer(pointer).and_then(Value::as_str);
                 let there = text("/metadata/namespace");
-                let is_meant = text("/metadata/name") == Some(name)
-                    && namespace.is_none_or(|wanted| there == Some(wanted));
+                let name = text("/metadata/name").unwrap_or_default();
+                let is_meant = named.means(kind.name, there, name);
                 let shown = is_meant.then(|| shown(kind, object)).flatten()?;
                 let place = there.map_or_else(|| name.to_owned(), |there| format!("{there}/{name}"));
                 Some(Found {

@@ -8,6 +8,7 @@ use clap::Args;
 use similar::TextDiff;
 
 use super::connection::GitArgs;
+use super::intent_name::IntentName;
 use super::{control_edit, example, files, global, output};
 use cutover_core::api::{self, MigrationSpec};
 use cutover_core::config::Config;
@@ -80,9 +81,18 @@ impl Workspace {
             Err(_) if args.no_commit || args.dry_run => None,
             Err(error) => return Err(error.into()),
         };
+        Self::read(checkout, &args.directory)
+    }
+
+    /// Reads the repository around a directory, or what lies in it.
+    pub fn around(directory: &Path) -> Result<Self> {
+        Self::read(Checkout::find(directory).ok(), directory)
+    }
+
+    fn read(checkout: Option<Checkout>, directory: &Path) -> Result<Self> {
         let root = match &checkout {
             Some(checkout) => checkout.root().to_owned(),
-            None => args.directory.clone(),
+            None => directory.to_owned(),
         };
         let budget = global::budget();
         let config = files::read_config(&root, &budget)??;
@@ -135,7 +145,7 @@ impl Workspace {
         of_kind.map(|manifest| (manifest, self.namespace_of(manifest)))
     }
 
-    /// Finds a FailoverPlan by `NAME` or `NAMESPACE/NAME`, if no Migration has that name and only one plan has.
+    /// Finds a FailoverPlan by `NAME`, `NAMESPACE/NAME` or `KIND/NAME`, if no Migration has that name and only one plan has.
     pub fn failover_plan(&self, named: &str, namespace: Option<&str>) -> Option<(&Arc<Manifest>, String)> {
         self.only("FailoverPlan", named, namespace)
     }
@@ -146,19 +156,16 @@ impl Workspace {
         of_kind.map(|manifest| (manifest, self.namespace_of(manifest)))
     }
 
-    /// Finds an intent of a kind by `NAME` or `NAMESPACE/NAME`, if no Migration has that name and only one of the kind has.
+    /// Finds an intent of a kind by `NAME`, `NAMESPACE/NAME` or `KIND/NAME`, if no Migration has that name and only one of the kind has.
     pub fn only<'a>(
         &'a self,
         kind: &'a str,
         named: &str,
         namespace: Option<&str>,
     ) -> Option<(&'a Arc<Manifest>, String)> {
-        let (namespace, name) = match named.split_once('/') {
-            Some((namespace, name)) => (Some(namespace), name),
-            None => (namespace, named),
-        };
+        let named = IntentName::new(named, namespace);
         let is_meant = |(manifest, there): &(&Arc<Manifest>, String)| {
-            manifest.key.name == name && namespace.is_none_or(|wanted| wanted == there)
+            named.means(&manifest.key.kind, Some(there), &manifest.key.name)
         };
         if self.migrations().any(|one| is_meant(&one)) {
             return None;
@@ -167,22 +174,18 @@ impl Workspace {
         found.next().filter(|_| found.next().is_none())
     }
 
-    /// Finds a Suspension by `NAME` or `NAMESPACE/NAME`, if no Migration has that name and only one Suspension has.
+    /// Finds a Suspension by `NAME`, `NAMESPACE/NAME` or `KIND/NAME`, if no Migration has that name and only one Suspension has.
     pub fn suspension(&self, named: &str, namespace: Option<&str>) -> Option<(&Arc<Manifest>, String)> {
         self.only("Suspension", named, namespace)
     }
 
-    /// Finds a Migration by `NAME` or `NAMESPACE/NAME`.
+    /// Finds a Migration by `NAME`, `NAMESPACE/NAME` or `KIND/NAME`.
     pub fn intent(&self, named: &str, namespace: Option<&str>) -> Result<Intent> {
-        let (namespace, name) = match named.split_once('/') {
-            Some((namespace, name)) => (Some(namespace), name),
-            None => (namespace, named),
-        };
+        let meant = IntentName::new(named, namespace);
+        let name = meant.name;
         let found: Vec<_> = self
             .migrations()
-            .filter(|(manifest, there)| {
-                manifest.key.name == name && namespace.is_none_or(|wanted| wanted == there)
-            })
+            .filter(|(manifest, there)| meant.means("Migration", Some(there), &manifest.key.name))
             .collect();
         let (manifest, namespace) = match found.as_slice() {
             [(manifest, namespace)] => (Arc::clone(manifest), namespace.clone()),

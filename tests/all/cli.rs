@@ -59,6 +59,63 @@ fn visit(root: &Path, dir: &Path, found: &mut Vec<String>) {
     }
 }
 
+/// Presses the tab key behind some words in a bash that has read the script, in a directory.
+fn offered(dir: &Path, words: &[&str]) -> Vec<String> {
+    const PRESS: &str = r#"
+        source <(cutover completions bash --dynamic)
+        COMP_WORDS=("$@") COMP_CWORD=$(($# - 1)) COMP_TYPE=9
+        _clap_complete_cutover cutover "${!#}"
+        printf '%s\n' "${COMPREPLY[@]}"
+    "#;
+    let program = Path::new(env!("CARGO_BIN_EXE_cutover"));
+    let path = std::env::var("PATH").unwrap();
+    let output = Command::new("bash")
+        .args(["--norc", "-c", PRESS, "bash"])
+        .args(words)
+        .current_dir(dir)
+        .env("PATH", format!("{}:{path}", program.parent().unwrap().display()))
+        .output()
+        .unwrap();
+    let errors: Vec<String> = text(&output.stderr).lines().map(str::to_owned).collect();
+    let is_bash = |line: &String| line.contains("compopt");
+    assert!(errors.iter().all(is_bash), "{errors:?}");
+    let offered = text(&output.stdout);
+    offered
+        .lines()
+        .filter(|line| !line.is_empty())
+        .map(str::to_owned)
+        .collect()
+}
+
+#[test]
+fn the_tab_key_offers_the_names_of_the_repository_and_nothing_where_there_is_none() {
+    let dir = tempfile::tempdir().unwrap();
+    assert!(cutover(&["init", dir.path().to_str().unwrap()]).status.success());
+    let intents = dir.path().join("intents");
+    std::fs::rename(
+        intents.join("examples/orders-to-west.yaml"),
+        intents.join("orders-to-west.yaml"),
+    )
+    .unwrap();
+    for (words, expected) in [
+        (&["cutover", "migrate", "or"][..], &["orders"][..]),
+        (&["cutover", "shift", "deployment/"], &["deployment/storefront"]),
+        (
+            &["cutover", "migrate", "orders", "--to", ""],
+            &["east", "north", "west"],
+        ),
+        (&["cutover", "evacuate", "e"], &["east"]),
+        (&["cutover", "pause", "orders-"], &["orders-to-west"]),
+        (&["cutover", "wait", ""], &["orders-to-west"]),
+    ] {
+        assert_eq!(offered(dir.path(), words), expected, "{words:?}");
+    }
+    let elsewhere = tempfile::tempdir().unwrap();
+    std::fs::write(elsewhere.path().join("cutover.yaml"), ": not YAML").unwrap();
+    assert_eq!(offered(elsewhere.path(), &["cutover", "evacuate", "e"]), [""; 0]);
+    assert_eq!(offered(elsewhere.path(), &["cutover", "rebal"]), ["rebalance"]);
+}
+
 #[test]
 fn init_never_overwrites() {
     let dir = tempfile::tempdir().unwrap();

@@ -7,7 +7,7 @@ use serde_json::json;
 use tokio::time::Instant;
 
 use super::stage::Stage;
-use super::tell::{GOOD, QUIET, apply, check, command, done, not_seen, trouble};
+use super::tell::{GOOD, QUIET, apply, check, command, done, file, not_seen, trouble};
 use super::{Chapter, kinds};
 use crate::cli::example;
 use cutover_core::api::{Migration, Phase};
@@ -40,7 +40,7 @@ pub async fn play(chapter: Chapter, stage: &Stage, before: &Run) -> Result<()> {
 async fn plain_move(stage: &Stage, before: &Run) -> Result<()> {
     let to = one_of(["west", "east"], before);
     let intent = Intent::new(stage, to, AMPLE)?;
-    push(stage, &format!("Move orders to {to}"), &[intent.line()])?;
+    push(stage, &format!("Move orders to {to}"), &[])?;
     let migration = follow(stage, &intent.name).await?;
     moved(stage, &intent, &migration, before).await?;
     if let Some(downtime) = downtime(&migration) {
@@ -59,7 +59,7 @@ async fn upgrade(stage: &Stage, before: &Run) -> Result<()> {
     push(
         stage,
         &format!("Move orders to {to} with release 2.0.0"),
-        &[intent.line(), changed],
+        &[changed],
     )?;
     let migration = follow(stage, &intent.name).await?;
     back(stage, &intent, &migration, before).await?;
@@ -77,7 +77,7 @@ async fn upgrade(stage: &Stage, before: &Run) -> Result<()> {
 async fn lost_target(stage: &Stage, before: &Run) -> Result<()> {
     let to = one_of(["north", "west"], before);
     let intent = Intent::new(stage, to, "2s")?;
-    push(stage, &format!("Move orders to {to} again"), &[intent.line()])?;
+    push(stage, &format!("Move orders to {to} again"), &[])?;
     let meanwhile = async {
         stage.enters(&intent.name, Phase::Handoff).await?;
         stage.world.faults().partition(to);
@@ -102,7 +102,7 @@ async fn late_scheduler(stage: &Stage, before: &Run) -> Result<()> {
     let to = one_of(["east", "west"], before);
     stage.others(120).await?;
     let intent = Intent::new(stage, to, AMPLE)?;
-    push(stage, &format!("Move orders back to {to}"), &[intent.line()])?;
+    push(stage, &format!("Move orders back to {to}"), &[])?;
     let meanwhile = async {
         stage.enters(&intent.name, Phase::Handoff).await?;
         command("kubectl label cluster north zone=b    # queues 120 bindings for the scheduler")?;
@@ -152,7 +152,7 @@ struct Intent {
 }
 
 impl Intent {
-    /// Writes the example's intent for a cluster, with times for a demo: how long it may take there.
+    /// Writes and shows the example's intent for a cluster, with times for a demo: how long it may take there.
     fn new(stage: &Stage, to: &str, timeout: &str) -> Result<Self> {
         let example = example::FILES
             .iter()
@@ -169,14 +169,11 @@ impl Intent {
             .replace("to: west", &format!("to: {to}"))
             .replace("healthyFor: 60s", "healthyFor: 1s")
             .replace("timeout: 10m", &format!("timeout: {timeout}"));
-        let path = stage.clone.dir.join("intents").join(format!("{name}.yaml"));
-        example::write_file(&path, &text)?;
+        let path = format!("intents/{name}.yaml");
+        example::write_file(&stage.clone.dir.join(&path), &text)?;
+        file(&path, &text)?;
         let to = to.to_owned();
         Ok(Self { name, to })
-    }
-
-    fn line(&self) -> String {
-        format!("+ intents/{}.yaml", self.name)
     }
 }
 

@@ -56,7 +56,11 @@ impl Clone {
     }
 
     fn git(&self, arguments: &[&str]) -> Result<String> {
-        let output = Command::new("git")
+        let mut git = Command::new("git");
+        // Ctrl-C in a terminal is for the demo, which lets git come to its end and then cleans up.
+        #[cfg(unix)]
+        std::os::unix::process::CommandExt::process_group(&mut git, 0);
+        let output = git
             .current_dir(&self.dir)
             // Whatever the user's own settings are: no signing, no hooks, no prompts.
             .args(["-c", "commit.gpgSign=false", "-c", "core.hooksPath=/dev/null"])

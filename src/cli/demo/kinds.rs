@@ -6,7 +6,7 @@ use serde_json::Value;
 
 use super::chapters::{push, replace};
 use super::stage::{DEPLOYMENTS, NAMESPACE, Stage};
-use super::tell::{GOOD, QUIET, apply, check, done, trouble};
+use super::tell::{GOOD, QUIET, apply, check, done, file, trouble};
 use crate::cli::example;
 use cutover_core::api::StepRecord;
 use cutover_core::error::{Error, Result};
@@ -251,10 +251,7 @@ impl Intent {
             self.kind, self.name
         );
         example::write_file(&stage.clone.dir.join(self.file()), &text)?;
-        apply(format!("  {GOOD}+ {}{GOOD:#}", self.file()))?;
-        for line in spec.lines() {
-            apply(format!("  {QUIET}{line}{QUIET:#}"))?;
-        }
+        file(&self.file(), &text)?;
         push(stage, message, &[])
     }
 

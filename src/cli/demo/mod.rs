@@ -9,14 +9,17 @@ mod tell;
 use std::io::BufRead;
 use std::path::PathBuf;
 use std::process::ExitCode;
+use std::time::Duration;
 
 use clap::{Args, ValueEnum};
+use tokio::task::{JoinError, JoinHandle};
 use tokio::time::Instant;
+use tokio_util::sync::CancellationToken;
 
-use super::{output, signal};
+use super::{help, output, signal};
 use cutover_core::error::{Error, Result};
 use cutover_core::report::duration;
-use stage::{STATUS_BRANCH, Stage};
+use stage::{Ground, STATUS_BRANCH, Stage};
 use tell::{GOOD, QUIET, TITLE, apply, check, command, done};
 
 #[derive(Args, Debug)]
@@ -78,34 +81,61 @@ impl Chapter {
 
 /// How many commits of the status branch are shown.
 const TOLD: usize = 10;
+/// How long the reconciler may take to end in order after Ctrl-C.
+const GRACE: Duration = Duration::from_secs(5);
+
+type Reconciler = JoinHandle<Result<()>>;
 
 impl Demo {
     pub async fn run(self) -> Result<ExitCode> {
-        self.play().await?;
+        let interrupt = signal::cancelled_by_signals();
+        let ground = Ground::make(self.dir.as_deref())?;
+        let Some(played) = self.play(&ground, &interrupt).await.transpose() else {
+            output::note(format!("interrupted: the demo has ended, and {}", ground.close()));
+            return Ok(ExitCode::from(signal::INTERRUPTED));
+        };
+        played?;
+        if self.keep {
+            ground.keep();
+        }
         Ok(ExitCode::SUCCESS)
     }
 
-    async fn play(&self) -> Result<()> {
+    /// Plays everything from setting up to the end; `None`: a signal came before.
+    async fn play(&self, ground: &Ground, interrupt: &CancellationToken) -> Result<Option<()>> {
         let begin = Instant::now();
-        self.open("A Karmada sandbox, a Git repository, a reconciler")?;
-        let (mut stage, mut reconciler) = Stage::set(self.dir.as_deref()).await?;
-        let died = |ended: Result<Result<()>, _>| match ended {
-            Ok(Ok(())) => Error::internal("the reconciler has ended by itself"),
-            Ok(Err(error)) => error,
-            Err(error) => Error::internal(format!("the reconciler is gone: {error}")),
+        let set = async {
+            self.open("A Karmada sandbox, a Git repository, a reconciler")
+                .await?;
+            Stage::set(&ground.dir).await
         };
-        tokio::select! {
-            played = self.chapters(&mut stage, begin) => played?,
-            ended = &mut reconciler => return Err(died(ended)),
+        let Some(set) = interrupt.run_until_cancelled(set).await else {
+            return Ok(None);
+        };
+        let (stage, mut reconciler) = set?;
+        let chapters = async {
+            tokio::select! {
+                played = self.chapters(&stage, begin) => played,
+                ended = &mut reconciler => Err(died(ended)),
+            }
+        };
+        let Some(played) = interrupt.run_until_cancelled(chapters).await else {
+            end(&stage, reconciler).await;
+            return Ok(None);
+        };
+        played?;
+        if self.keep {
+            look_around(&stage)?;
+            interrupt.cancelled().await;
         }
         stage.strike();
         match reconciler.await {
-            Ok(Ok(())) => Ok(()),
+            Ok(Ok(())) => Ok(Some(())),
             ended => Err(died(ended)),
         }
     }
 
-    async fn chapters(&self, stage: &mut Stage, begin: Instant) -> Result<()> {
+    async fn chapters(&self, stage: &Stage, begin: Instant) -> Result<()> {
         setting(stage).await?;
         let all = Chapter::value_variants();
         let chosen = if self.chapters.is_empty() {
@@ -114,12 +144,12 @@ impl Demo {
             &self.chapters
         };
         for chapter in chosen {
-            self.open(chapter.title())?;
+            self.open(chapter.title()).await?;
             let before = stage.running().await?;
             chapters::play(*chapter, stage, &before).await?;
             tell::ledger(&stage.verdict(), &before)?;
         }
-        self.open("What Git has of it")?;
+        self.open("What Git has of it").await?;
         command(&format!("git log -{TOLD} {STATUS_BRANCH}"))?;
         for line in stage.clone.log(STATUS_BRANCH)?.iter().take(TOLD) {
             let (id, subject) = line.split_once(' ').unwrap_or((line, ""));
@@ -127,23 +157,46 @@ impl Demo {
         }
         let took = jiff::SignedDuration::try_from(begin.elapsed()).unwrap_or_default();
         apply(format!("\n{GOOD}Done{GOOD:#} in {}.", duration(took)))?;
-        if self.keep {
-            stage.keep();
-            look_around(stage)?;
-            signal::asked_to_end().await;
-        }
-        Ok(())
+        if self.keep { Ok(()) } else { next_steps() }
     }
 
-    fn open(&self, title: &str) -> Result<()> {
+    async fn open(&self, title: &str) -> Result<()> {
         apply(format!("\n{TITLE}{title}{TITLE:#}"))?;
         if self.interactive {
             output::note("  Enter goes on");
-            // Nobody at the keyboard is as good as Enter.
-            let _ = std::io::stdin().lock().read_line(&mut String::new());
+            // The end of the input is as good as Enter. On a thread of its own, so that Ctrl-C is heard meanwhile.
+            let _ =
+                tokio::task::spawn_blocking(|| std::io::stdin().lock().read_line(&mut String::new())).await;
         }
         Ok(())
     }
+}
+
+fn died(ended: Result<Result<()>, JoinError>) -> Error {
+    match ended {
+        Ok(Ok(())) => Error::internal("the reconciler has ended by itself"),
+        Ok(Err(error)) => error,
+        Err(error) => Error::internal(format!("the reconciler is gone: {error}")),
+    }
+}
+
+/// Ends the reconciler in order, and at once when that takes too long: nothing writes to the directory afterwards.
+async fn end(stage: &Stage, mut reconciler: Reconciler) {
+    stage.strike();
+    if tokio::time::timeout(GRACE, &mut reconciler).await.is_err() {
+        reconciler.abort();
+        let _ = reconciler.await;
+    }
+}
+
+fn next_steps() -> Result<()> {
+    let tutorial = help::link("docs/tutorial.md");
+    apply(format!(
+        "\n{TITLE}Next{TITLE:#}\n  \
+         cutover demo move --keep    leaves everything running, to look at it with git and kubectl\n  \
+         cutover init fleet          writes a repository to start from\n  \
+         {tutorial}\n                              does by hand what you have seen"
+    ))
 }
 
 /// A control plane, a repository, a reconciler; the job comes up.

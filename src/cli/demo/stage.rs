@@ -44,7 +44,6 @@ const WORKLOAD: &str = "orders";
 
 #[derive(Debug)]
 pub struct Stage {
-    pub dir: PathBuf,
     pub clone: Clone,
     pub remote: PathBuf,
     pub kubeconfigs: Kubeconfigs,
@@ -52,14 +51,59 @@ pub struct Stage {
     repo: Repo,
     observer: Observer,
     cancel: CancellationToken,
-    /// Removed at the end, unless the user named the directory.
+}
+
+/// Where the demo puts everything: a temporary directory, or one that the user named.
+#[derive(Debug)]
+pub struct Ground {
+    pub dir: PathBuf,
+    /// Removed at the end.
     temporary: Option<TempDir>,
+}
+
+impl Ground {
+    /// Makes the directory; one that the user named has to be empty.
+    pub fn make(named: Option<&Path>) -> Result<Self> {
+        let broken =
+            |dir: &Path, error: std::io::Error| Error::user(format!("cannot use {}: {error}", dir.display()));
+        let Some(dir) = named else {
+            let temporary = TempDir::with_prefix("cutover-demo-")
+                .map_err(|error| broken(&std::env::temp_dir(), error))?;
+            return Ok(Self {
+                dir: temporary.path().to_owned(),
+                temporary: Some(temporary),
+            });
+        };
+        std::fs::create_dir_all(dir).map_err(|error| broken(dir, error))?;
+        let mut entries = std::fs::read_dir(dir).map_err(|error| broken(dir, error))?;
+        if entries.next().is_some() {
+            return Err(Error::user(format!("{} is not empty", dir.display())).hint("name a new directory"));
+        }
+        let dir = dir.canonicalize().map_err(|error| broken(dir, error))?;
+        Ok(Self { dir, temporary: None })
+    }
+
+    /// Leaves the directory there, whoever named it.
+    pub fn keep(mut self) {
+        if let Some(temporary) = self.temporary.take() {
+            let _ = temporary.keep();
+        }
+    }
+
+    /// Removes a temporary directory, and returns what became of the directory, in words.
+    pub fn close(self) -> String {
+        let dir = self.dir.display();
+        match self.temporary.map(TempDir::close) {
+            None => format!("{dir} stays"),
+            Some(Ok(())) => format!("{dir} was removed"),
+            Some(Err(error)) => format!("{dir} could not be removed: {error}"),
+        }
+    }
 }
 
 impl Stage {
     /// Sets everything up. The reconciler goes on until the stage is struck.
-    pub async fn set(dir: Option<&Path>) -> Result<(Self, JoinHandle<Result<()>>)> {
-        let (dir, temporary) = place(dir)?;
+    pub async fn set(dir: &Path) -> Result<(Self, JoinHandle<Result<()>>)> {
         let members = ["east", "west", "north"].map(str::to_owned).to_vec();
         let (world, kubeconfigs) = sandbox::start(members, 0, &dir.join("kubeconfigs")).await?;
         let remote = dir.join("shop.git");
@@ -85,7 +129,6 @@ impl Stage {
         let observer = Observer::new(cluster);
         observer.watch(Watched::all(Gvk::new(api::API_VERSION, "Migration")));
         let stage = Self {
-            dir,
             clone,
             remote,
             kubeconfigs,
@@ -93,16 +136,8 @@ impl Stage {
             repo,
             observer,
             cancel,
-            temporary,
         };
         Ok((stage, reconciler))
-    }
-
-    /// Says whether the directory goes away at the end.
-    pub fn keep(&mut self) {
-        if let Some(temporary) = self.temporary.take() {
-            self.dir = temporary.keep();
-        }
     }
 
     /// Waits until one copy of the job can write, and returns it.
@@ -371,23 +406,6 @@ async fn connect(kubeconfig: &Path) -> Result<Cluster> {
         ..ConnectOptions::default()
     };
     Ok(cluster::connect(&options).await?)
-}
-
-fn place(dir: Option<&Path>) -> Result<(PathBuf, Option<TempDir>)> {
-    let broken =
-        |dir: &Path, error: std::io::Error| Error::user(format!("cannot use {}: {error}", dir.display()));
-    let Some(dir) = dir else {
-        let temporary =
-            TempDir::with_prefix("cutover-demo-").map_err(|error| broken(&std::env::temp_dir(), error))?;
-        return Ok((temporary.path().to_owned(), Some(temporary)));
-    };
-    std::fs::create_dir_all(dir).map_err(|error| broken(dir, error))?;
-    let mut entries = std::fs::read_dir(dir).map_err(|error| broken(dir, error))?;
-    if entries.next().is_some() {
-        return Err(Error::user(format!("{} is not empty", dir.display())).hint("name a new directory"));
-    }
-    let dir = dir.canonicalize().map_err(|error| broken(dir, error))?;
-    Ok((dir, None))
 }
 
 fn gave_up(what: &str) -> Error {

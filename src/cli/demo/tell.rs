@@ -25,6 +25,15 @@ pub fn done(what: impl AsRef<str>) -> Result<()> {
     apply(format!("  {GOOD}✓ {}{GOOD:#}", what.as_ref()))
 }
 
+/// Shows a file that is about to be pushed, as it is.
+pub fn file(path: &str, text: &str) -> Result<()> {
+    apply(format!("  {GOOD}+ {path}{GOOD:#}"))?;
+    for line in text.lines() {
+        apply(format!("      {QUIET}{line}{QUIET:#}"))?;
+    }
+    Ok(())
+}
+
 /// Says what has gone wrong, as it was meant to.
 pub fn trouble(what: impl AsRef<str>) -> Result<()> {
     apply(format!("  {BAD}! {}{BAD:#}", what.as_ref()))

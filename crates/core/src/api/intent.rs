@@ -50,6 +50,8 @@ pub struct Kind {
     /// See [`Intent::CLAIMS`].
     pub claims: bool,
     crd: fn() -> CustomResourceDefinition,
+    plural: fn() -> String,
+    short_names: fn() -> &'static [&'static str],
     state: fn(&Value) -> Option<IntentState>,
     has_ended: fn(&Value) -> bool,
     is_newer: fn(&Value, &Value) -> bool,
@@ -88,6 +90,8 @@ impl Kind {
             name: I::KIND,
             claims: I::CLAIMS,
             crd: I::crd,
+            plural: plural::<I>,
+            short_names: I::shortnames,
             state: state::<I>,
             has_ended: has_ended::<I>,
             is_newer: is_newer::<I>,
@@ -96,6 +100,13 @@ impl Kind {
 
     pub(super) fn crd(&self) -> CustomResourceDefinition {
         (self.crd)()
+    }
+
+    /// Returns whether a word names the kind, as kubectl takes it: by its singular, its plural or a short name, in lower case.
+    pub fn is_called(&self, word: &str) -> bool {
+        word == self.name.to_ascii_lowercase()
+            || word == (self.plural)()
+            || (self.short_names)().contains(&word)
     }
 
     /// Reads how an intent of this kind stands; `None`: it has a form that this release doesn't know.
@@ -114,6 +125,10 @@ impl Kind {
     pub fn is_newer(&self, recorded: &Value, ours: &Value) -> bool {
         (self.is_newer)(recorded, ours)
     }
+}
+
+fn plural<I: Intent>() -> String {
+    I::plural(&()).into_owned()
 }
 
 /// Reads the status of an intent of which no more may be there; the default where no pass has looked at it yet.

@@ -35,11 +35,11 @@ macro_rules! kinds {
                 }
             }
 
-            /// Leaves out the intents that are not wanted, by namespace and name.
-            pub(super) fn retain(&mut self, wanted: impl Fn((&str, &str)) -> bool) {
-                self.migrations.retain(|one| wanted(names(one)));
-                $(self.$field.retain(|one| wanted(names(one)));)*
-                self.many.retain(|one| wanted(("", &one.name)));
+            /// Leaves out the intents that are not wanted, by kind, namespace and name.
+            pub(super) fn retain(&mut self, wanted: impl Fn(&str, (&str, &str)) -> bool) {
+                self.migrations.retain(|one| wanted(Migration::KIND, names(one)));
+                $(self.$field.retain(|one| wanted(<$kind>::KIND, names(one)));)*
+                self.many.retain(|one| wanted(one.kind, ("", &one.name)));
             }
 
             pub(super) fn has_no_intents(&self) -> bool {

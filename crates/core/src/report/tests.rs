@@ -442,7 +442,7 @@ fn told(status: serde_json::Value) -> String {
         migrations: vec![migration(status)],
         ..Overview::default()
     });
-    let one = view.only(|namespace, name| (namespace, name) == ("shop", "orders-to-west"));
+    let one = view.only(|_, namespace, name| (namespace, name) == ("shop", "orders-to-west"));
     anstream::adapter::strip_str(&one.text(NOW)).to_string()
 }
 

@@ -42,10 +42,11 @@ impl View {
         Ok(view)
     }
 
-    /// Returns the view of some of the intents, and of nothing else.
+    /// Returns the view of some of the intents, by kind, namespace and name, and of nothing else. Those of cluster scope have an
+    /// empty namespace.
     #[must_use]
-    pub fn only(&self, wanted: impl Fn(&str, &str) -> bool) -> Self {
-        let wanted = |(namespace, name): (&str, &str)| wanted(namespace, name);
+    pub fn only(&self, wanted: impl Fn(&str, &str, &str) -> bool) -> Self {
+        let wanted = |kind: &str, (namespace, name): (&str, &str)| wanted(kind, namespace, name);
         let mut intents = Overview {
             revision: self.snapshot.revision.clone(),
             syncs: Vec::new(),

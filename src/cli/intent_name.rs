@@ -1,0 +1,94 @@
+//! How people name an intent: `NAME`, `NAMESPACE/NAME`, or as kubectl takes it, `KIND/NAME`, such as `mig/orders-to-west`.
+
+use cutover_core::api::{self, KINDS};
+
+/// An intent as a person names it.
+#[derive(Clone, Copy, Debug)]
+pub struct IntentName<'a> {
+    pub name: &'a str,
+    /// What stands before the slash. It may be a namespace whatever kind is called like it.
+    before: Option<&'a str>,
+    kind: Option<&'static api::Kind>,
+    namespace: Option<&'a str>,
+}
+
+impl<'a> IntentName<'a> {
+    /// Reads a name; `namespace`: the one that is named beside it.
+    pub fn new(text: &'a str, namespace: Option<&'a str>) -> Self {
+        let (before, name) = match text.split_once('/') {
+            Some((before, name)) => (Some(before), name),
+            None => (None, text),
+        };
+        Self {
+            name,
+            before,
+            kind: before.and_then(kind),
+            namespace,
+        }
+    }
+
+    /// Returns whether an intent is meant; `namespace`: the one that it is in, none of one of cluster scope.
+    pub fn means(&self, kind: &str, namespace: Option<&str>, name: &str) -> bool {
+        let is_there = self.namespace.is_none_or(|wanted| namespace == Some(wanted));
+        let is_meant = match self.before {
+            None => is_there,
+            Some(before) => namespace == Some(before) || self.is_kind(kind) && is_there,
+        };
+        is_meant && name == self.name
+    }
+
+    fn is_kind(&self, kind: &str) -> bool {
+        self.kind.is_some_and(|named| named.name == kind)
+    }
+}
+
+/// Returns the kind of intents that is called so: by its name in any case, in the plural, or by a short name of its CRD.
+pub fn kind(text: &str) -> Option<&'static api::Kind> {
+    let text = text.to_ascii_lowercase();
+    // Only the group of all intents can be meant.
+    let text = text.strip_suffix(".cutover.dev").unwrap_or(&text);
+    KINDS.iter().find(|kind| kind.is_called(text))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_kind_goes_by_all_names_of_its_crd() {
+        for crd in api::crds() {
+            let names = &crd.spec.names;
+            let Some(found) = kind(&names.kind) else {
+                assert!(api::kind(&names.kind).is_none(), "{}", names.kind);
+                continue;
+            };
+            assert_eq!(found.name, names.kind);
+            let short = names.short_names.iter().flatten();
+            assert!(names.short_names.iter().flatten().count() > 0, "{}", names.kind);
+            for called in short.chain([&names.plural]).chain(&names.singular) {
+                assert_eq!(kind(called).map(|kind| kind.name), Some(found.name), "{called}");
+                assert_eq!(
+                    kind(&format!("{called}.cutover.dev")).map(|kind| kind.name),
+                    Some(found.name)
+                );
+            }
+        }
+        assert!(kind("deploy").is_none());
+    }
+
+    #[test]
+    fn what_stands_before_the_slash_is_a_kind_or_a_namespace() {
+        let named = IntentName::new("mig/orders", None);
+        assert!(named.means("Migration", Some("shop"), "orders"));
+        assert!(named.means("Rollout", Some("mig"), "orders"));
+        assert!(!named.means("Rollout", Some("shop"), "orders"));
+        assert!(!named.means("Migration", Some("shop"), "web"));
+        let there = IntentName::new("mig/orders", Some("shop"));
+        assert!(there.means("Migration", Some("shop"), "orders"));
+        assert!(!there.means("Migration", Some("depot"), "orders"));
+        let whole = IntentName::new("evac/maintenance", None);
+        assert!(whole.means("Evacuation", None, "maintenance"));
+        assert!(!IntentName::new("shop/maintenance", None).means("Evacuation", None, "maintenance"));
+        assert!(!IntentName::new("maintenance", Some("shop")).means("Evacuation", None, "maintenance"));
+    }
+}
