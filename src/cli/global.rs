@@ -58,6 +58,14 @@ pub fn budget() -> Budget {
     BUDGET.get().copied().unwrap_or_default()
 }
 
+/// Whether more is asked for than what everybody wants to know; of the whole process, as its flags are.
+static VERBOSE: OnceLock<bool> = OnceLock::new();
+
+/// Returns whether more is asked for than what everybody wants to know: uids, markers, names of probes.
+pub fn is_verbose() -> bool {
+    VERBOSE.get().copied().unwrap_or_default()
+}
+
 #[derive(Clone, Copy, Debug, ValueEnum)]
 enum Color {
     Auto,
@@ -84,6 +92,7 @@ impl Global {
         let budget = limits.fold(Budget::default(), |budget, set| budget.with(set.limit, set.value));
         // A second start in one process (tests) keeps the first one's settings.
         let _ = BUDGET.set(budget);
+        let _ = VERBOSE.set(self.verbose > 0);
         let level = match self.verbose {
             // What kube's client says of requests that fail, cutover says in its own words.
             0 => "warn,kube_client=off",

@@ -7,36 +7,45 @@ use std::process::ExitCode;
 use std::time::Duration;
 
 use clap::{Args, ValueEnum};
+use futures::future::try_join_all;
 use jiff::Timestamp;
 use serde_json::Value;
+use terminal_size::{Height, Width, terminal_size};
 use tokio::sync::broadcast::Receiver;
 use tokio::sync::broadcast::error::RecvError;
+use tokio::time::{Instant, Interval};
 
 use super::connection::{ClusterArgs, GitArgs};
 use super::intent_name::{self, IntentName};
 use super::output::OUTPUT;
 use super::recorded::Recorded;
 use super::{files, global, output, signal};
-use cutover_cluster::{Answer, Change, Cluster, Lookup, Observer, Served, Watched};
+use cutover_cluster::{Answer, Change, Cluster, Form, Lookup, Observer, Served, Watched};
 use cutover_core::api;
 use cutover_core::config::{self, StatusBranches};
 use cutover_core::error::{Error, Kind, Result};
-use cutover_core::report::{Overview, View};
+use cutover_core::report::{Copies, Dashboard, Layout, Overview, View, on_a_screen};
 use cutover_git::{Checkout, RemoteUrl};
 use cutover_karmada::name::Gvk;
 
 #[derive(Args, Debug)]
 pub struct Status {
-    /// Only this intent: NAME, NAMESPACE/NAME or KIND/NAME, such as mig/orders-to-west
+    /// Only this intent, whole: NAME, NAMESPACE/NAME or KIND/NAME, such as mig/orders-to-west
     #[arg(value_name = "NAME")]
     name: Option<String>,
     /// Only intents of this namespace
     #[arg(short, long)]
     namespace: Option<String>,
-    /// How it is written; `json`: with the time and the evidence of each phase (cutover schema status)
+    /// Intents of all namespaces, as without --namespace
+    #[arg(short = 'A', long, conflicts_with = "namespace")]
+    all_namespaces: bool,
+    /// What has ended whole, too, and every workload
+    #[arg(short, long)]
+    all: bool,
+    /// How it is written; `wide`: a line an intent; `json`, `yaml`: with the time and the evidence of each phase (cutover schema status)
     #[arg(short, long, value_name = "FORMAT", default_value = "text", help_heading = OUTPUT)]
     output: Format,
-    /// Go on, and print again whenever something has changed
+    /// Go on: on a terminal each second, else whenever something has changed
     #[arg(short, long)]
     watch: bool,
     /// Ask no control plane: say what the status branch says, read at the remote of the clone in this directory
@@ -77,13 +86,21 @@ struct BranchArgs {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 enum Format {
     Text,
+    Wide,
     Json,
+    Yaml,
 }
 
 /// How long changes are gathered before they are printed.
 const GATHER: Duration = Duration::from_millis(50);
 /// How often the status branch is read again.
 const AGAIN: Duration = Duration::from_secs(5);
+/// How often a terminal is drawn again.
+const TICK: Duration = Duration::from_secs(1);
+/// What is changed without end is read again only so often that reading takes this part of the time.
+const SHARE: u32 = 20;
+/// But at least so often.
+const SELDOM: Duration = Duration::from_secs(5);
 
 impl Status {
     pub async fn run(self) -> Result<ExitCode> {
@@ -97,22 +114,18 @@ impl Status {
                 None => error.hint(hint),
             }
         })?;
-        let served: Vec<_> = served(&cluster, None)
-            .await?
-            .into_iter()
-            .map(|(_, served)| served)
-            .collect();
-        let mut screen = Screen::default();
-        self.show(&observed(&cluster, &served).await?, &mut screen)?;
+        let source = Observed::find(cluster).await?;
+        let mut screen = Screen::new(&self);
+        self.show(&source.view().await?, &mut screen)?;
         if self.watch {
-            self.follow(&cluster, &served, &mut screen).await?;
+            self.follow(&source, &mut screen).await?;
         }
         Ok(ExitCode::SUCCESS)
     }
 
     async fn run_recorded(&self) -> Result<ExitCode> {
         let recorded = self.branch.recorded()?;
-        let mut screen = Screen::default();
+        let mut screen = Screen::new(self);
         loop {
             let view = recorded.view(&self.git).await?;
             let Some(view) = view else {
@@ -126,65 +139,83 @@ impl Status {
             if !self.watch {
                 return Ok(ExitCode::SUCCESS);
             }
-            tokio::select! {
-                () = signal::asked_to_end() => return Ok(ExitCode::SUCCESS),
-                () = tokio::time::sleep(AGAIN) => {}
+            let again = Instant::now() + AGAIN;
+            loop {
+                tokio::select! {
+                    () = signal::asked_to_end() => return Ok(ExitCode::SUCCESS),
+                    () = tokio::time::sleep_until(again) => break,
+                    () = screen.tick() => screen.draw(&self.layout())?,
+                }
             }
         }
     }
 
-    async fn follow(&self, cluster: &Cluster, served: &[Served], screen: &mut Screen) -> Result<()> {
-        let observer = Observer::new(cluster.clone());
+    async fn follow(&self, source: &Observed, screen: &mut Screen) -> Result<()> {
+        let observer = Observer::new(source.cluster.clone());
         let mut changes = observer.changes();
-        for served in served {
-            observer.watch(Watched::all(served.gvk.clone()));
-        }
+        source.watch(&observer);
+        let ended = signal::asked_to_end();
+        tokio::pin!(ended);
+        // When it is read again, and the earliest time for that.
+        let mut due: Option<Instant> = None;
+        let mut earliest = Instant::now();
         loop {
-            let goes_on = tokio::select! {
-                () = signal::asked_to_end() => false,
-                goes_on = gathered(&mut changes) => goes_on,
-            };
-            if !goes_on {
-                return Ok(());
+            tokio::select! {
+                () = &mut ended => return Ok(()),
+                () = screen.tick() => screen.draw(&self.layout())?,
+                heard = changes.recv(), if due.is_none() => {
+                    if matches!(heard, Err(RecvError::Closed)) {
+                        return Ok(());
+                    }
+                    due = Some(earliest.max(Instant::now() + GATHER));
+                }
+                () = tokio::time::sleep_until(due.unwrap_or(earliest)), if due.is_some() => {
+                    due = None;
+                    while changes.try_recv().is_ok() {}
+                    let began = Instant::now();
+                    self.show(&source.view().await?, screen)?;
+                    earliest = Instant::now() + (began.elapsed() * SHARE).min(SELDOM);
+                }
             }
-            self.show(&observed(cluster, served).await?, screen)?;
         }
     }
 
     /// Prints what is asked for, if it says something new.
     fn show(&self, view: &View, screen: &mut Screen) -> Result<()> {
-        let view = match (&self.name, &self.namespace) {
-            (None, None) => view.clone(),
-            (name, namespace) => {
-                let namespace = namespace.as_deref();
-                let named = name.as_deref().map(|name| IntentName::new(name, namespace));
-                let view = view.only(|kind, there, one| {
-                    let there = Some(there).filter(|there| !there.is_empty());
-                    named.map_or(there == namespace, |named| named.means(kind, there, one))
-                });
-                if let (true, Some(name), false) = (view.is_empty(), name, self.watch) {
-                    return Err(Error::user(format!("there is no intent {name}")).hint(
-                        "cutover status lists them; one that was just pushed appears with the next sync",
-                    ));
-                }
-                view
+        let part = self.part(view)?;
+        screen.show(part.as_ref().unwrap_or(view), &self.layout())
+    }
+
+    /// Returns the part of a view that was asked for; `None`: all of it.
+    fn part(&self, view: &View) -> Result<Option<View>> {
+        let name = self.name.as_deref();
+        let namespace = self.namespace.as_deref().filter(|_| !self.all_namespaces);
+        if name.is_none() && namespace.is_none() {
+            return Ok(None);
+        }
+        let named = name.map(|name| IntentName::new(name, namespace));
+        let part = view.only(|kind, there, one| {
+            let there = Some(there).filter(|there| !there.is_empty());
+            named.map_or(there == namespace, |named| named.means(kind, there, one))
+        });
+        match name {
+            Some(name) if part.is_empty() && !self.watch => {
+                Err(Error::user(format!("there is no intent {name}"))
+                    .hint("cutover status lists them; one that was just pushed appears with the next sync"))
             }
-        };
-        // How long something takes is no news.
-        let content = view.json()?;
-        if screen.shown.as_ref() == Some(&content) {
-            return Ok(());
+            _ => Ok(Some(part)),
         }
-        if self.output == Format::Json {
-            output::json(&content)?;
-            screen.shown = Some(content);
-            return Ok(());
+    }
+
+    fn layout(&self) -> Layout {
+        let width = std::io::stdout().is_terminal().then(terminal_size).flatten();
+        Layout {
+            width: width.map(|(Width(columns), _)| usize::from(columns)),
+            all: self.all || self.name.is_some(),
+            verbose: global::is_verbose(),
+            wide: self.output == Format::Wide,
+            ..Layout::at(Timestamp::now())
         }
-        if screen.shown.is_some() && std::io::stdout().is_terminal() {
-            output::clear()?;
-        }
-        screen.shown = Some(content);
-        output::data(view.text(Timestamp::now()))
     }
 }
 
@@ -207,10 +238,132 @@ pub(super) async fn list(cluster: &Cluster, served: &Served) -> Result<Vec<Value
     }
 }
 
-/// What was printed last.
-#[derive(Default)]
+/// What was printed last, and how to print it.
 struct Screen {
+    format: Format,
+    /// In the form in which programs read it: how long something takes is no news.
     shown: Option<String>,
+    dashboard: Option<Dashboard>,
+    /// When a terminal that is watched is drawn again.
+    ticks: Option<Interval>,
+}
+
+impl Screen {
+    fn new(status: &Status) -> Self {
+        let is_drawn = status.watch
+            && matches!(status.output, Format::Text | Format::Wide)
+            && std::io::stdout().is_terminal();
+        Self {
+            format: status.output,
+            shown: None,
+            dashboard: None,
+            ticks: is_drawn.then(|| tokio::time::interval(TICK)),
+        }
+    }
+
+    /// Prints a view if it says something new.
+    fn show(&mut self, view: &View, layout: &Layout) -> Result<()> {
+        let content = match self.format {
+            Format::Yaml => view.yaml()?,
+            _ => view.json()?,
+        };
+        if self.shown.as_ref() == Some(&content) {
+            return Ok(());
+        }
+        match self.format {
+            Format::Json => output::json(&content)?,
+            Format::Yaml => output::data(&content)?,
+            Format::Text | Format::Wide => {
+                self.dashboard = Some(view.dashboard());
+                self.draw(layout)?;
+            }
+        }
+        self.shown = Some(content);
+        Ok(())
+    }
+
+    /// Comes when a terminal is to be drawn again; never where none is watched.
+    async fn tick(&mut self) {
+        match &mut self.ticks {
+            Some(ticks) => {
+                ticks.tick().await;
+            }
+            None => std::future::pending().await,
+        }
+    }
+
+    /// Writes it; draws a terminal that is watched again, as far as that has room.
+    fn draw(&self, layout: &Layout) -> Result<()> {
+        let Some(dashboard) = &self.dashboard else {
+            return Ok(());
+        };
+        let text = dashboard.text(layout);
+        match terminal_size().filter(|_| self.ticks.is_some()) {
+            Some((_, Height(rows))) => {
+                output::clear()?;
+                output::data(on_a_screen(&text, usize::from(rows).saturating_sub(1)))
+            }
+            None => output::data(text),
+        }
+    }
+}
+
+/// Where it is observed what intents there are, and what runs where.
+struct Observed {
+    cluster: Cluster,
+    intents: Vec<Served>,
+    /// Bindings and claims, where the control plane serves them.
+    copies: Option<(Served, Served)>,
+}
+
+impl Observed {
+    async fn find(cluster: Cluster) -> Result<Self> {
+        let intents = served(&cluster, None).await?;
+        let binding = Gvk::new("work.karmada.io/v1alpha2", "ResourceBinding");
+        let claim = Gvk::new(api::API_VERSION, "Claim");
+        let copies = match (cluster.lookup(&binding).await?, cluster.lookup(&claim).await?) {
+            (Lookup::Served(bindings), Lookup::Served(claims)) => Some((bindings, claims)),
+            _ => None,
+        };
+        Ok(Self {
+            intents: intents.into_iter().map(|(_, served)| served).collect(),
+            copies,
+            cluster,
+        })
+    }
+
+    fn watch(&self, observer: &Observer) {
+        let copies = self
+            .copies
+            .iter()
+            .flat_map(|(bindings, claims)| [bindings, claims]);
+        for served in self.intents.iter().chain(copies) {
+            // What is shown is read when something has changed.
+            observer.watch(Watched {
+                form: Form::Version,
+                ..Watched::all(served.gvk.clone())
+            });
+        }
+    }
+
+    async fn view(&self) -> Result<View> {
+        let (view, copies) = futures::join!(observed(&self.cluster, &self.intents), self.copies());
+        let view = view?;
+        Ok(match copies {
+            Some(copies) => view.with_copies(copies),
+            None => view,
+        })
+    }
+
+    /// Reads what runs where. Who may read intents alone still learns of these.
+    async fn copies(&self) -> Option<Copies> {
+        let (bindings, claims) = self.copies.as_ref()?;
+        let (bindings, claims) = futures::join!(list(&self.cluster, bindings), list(&self.cluster, claims));
+        Some(match (bindings, claims) {
+            (Ok(bindings), Ok(claims)) => Copies::of(&bindings, &claims),
+            (Err(error), _) | (_, Err(error)) => Copies::unknown(error.to_string()),
+        })
+    }
 }
 
 impl BranchArgs {
@@ -243,10 +396,9 @@ impl BranchArgs {
 
 /// What intents there are; a kind that isn't served has none.
 async fn observed(cluster: &Cluster, served: &[Served]) -> Result<View> {
-    let mut objects = BTreeMap::new();
-    for served in served {
-        objects.insert(served.gvk.kind.as_str(), list(cluster, served).await?);
-    }
+    let all = try_join_all(served.iter().map(|served| list(cluster, served))).await?;
+    let kinds = served.iter().map(|served| served.gvk.kind.as_str());
+    let mut objects: BTreeMap<&str, Vec<Value>> = kinds.zip(all).collect();
     let mut unreadable = None;
     let overview = Overview::of_intents(
         |kind| objects.remove(kind).unwrap_or_default(),

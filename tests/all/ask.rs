@@ -740,7 +740,9 @@ fn the_status_branch_alone_says_how_everything_stands() {
         .commit("cutover-status", &[(RECORD, &record(&waiting(2)))]);
     let said = text(&clone.done(&["status", "--recorded", "orders-to-west"]).stdout);
     assert!(
-        said.starts_with("shop/orders-to-west  FlinkDeployment orders  ? → west  Capture  attempt 2\n"),
+        said.starts_with(
+            "shop/orders-to-west  Migration  FlinkDeployment orders  ? → west  attempt 2  Capture\n"
+        ),
         "{said}"
     );
     assert!(
@@ -759,7 +761,7 @@ fn the_status_branch_alone_says_how_everything_stands() {
     let document: Value = serde_json::from_slice(&clone.done(&elsewhere).stdout).unwrap();
     assert_eq!(document["intents"][0]["waitingFor"]["approval"], "Handoff");
     let output = clone.cutover(&["status", "--recorded", "nothing"]);
-    assert!(text(&output.stderr).contains("there is no migration nothing"));
+    assert!(text(&output.stderr).contains("there is no intent nothing"));
 }
 
 pub const WEB: &str = "\

@@ -5,7 +5,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::{names, status};
-use crate::api::{Finding, Migration, MigrationStatus, Offer, Phase, StepRecord, WaitCode};
+use crate::api::{Finding, Migration, MigrationStatus, Phase, StepRecord};
 
 /// An attempt of an intent, as far as it has come.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
@@ -107,30 +107,11 @@ pub(super) fn next(migration: &Migration) -> Option<String> {
     if status.phase == Phase::Failed && untouched(&status) {
         return Some("nothing was touched: fix that, and ask again with cutover migrate".to_owned());
     }
-    let wait = status.common.waiting_for.as_ref()?;
-    match (wait.code, wait.approval) {
-        (WaitCode::Approval, Some(phase)) => {
-            Some(format!("cutover approve {namespace}/{name} --phase {phase}"))
-        }
-        (WaitCode::Approval, None) => Some(format!("cutover approve {namespace}/{name}")),
-        (WaitCode::Pause, _) => Some(format!("cutover resume {namespace}/{name}")),
-        (WaitCode::Evidence, _) if !wait.offers.is_empty() => {
-            let say = |offer: &Offer| {
-                let command = format!("cutover assume {namespace}/{name} {}", offer.arguments());
-                if offer.gives_up.is_empty() {
-                    command
-                } else {
-                    format!("{command} (gives up {})", offer.gives_up)
-                }
-            };
-            let words: Vec<String> = wait.offers.iter().map(say).collect();
-            Some(format!(
-                "if you know, or decide, that it is so: {}",
-                words.join(", or ")
-            ))
-        }
-        _ => None,
+    if matches!(status.phase, Phase::RolledBack | Phase::Failed) {
+        return Some("fix that, and ask again with cutover migrate".to_owned());
     }
+    let wait = status.common.waiting_for.as_ref()?;
+    super::next::command(&format!("{namespace}/{name}"), wait)
 }
 
 fn millis(duration: SignedDuration) -> u64 {

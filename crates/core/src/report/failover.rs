@@ -3,6 +3,7 @@
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+use super::copies::WorkloadKey;
 use super::snapshot::change;
 use super::summary::{Part, Summarized, Summary, evidence, found};
 use super::told::BUSY;
@@ -154,14 +155,18 @@ impl Summarized for FailoverPlan {
                 let part = Part::new(sentence(done));
                 if at < 3 { part } else { part.on_page() }
             });
+        let all = Summary::of(self, what);
+        let asked = (!status.asks.is_empty()).then(|| format!("cutover approve {}", all.place));
         Summary {
+            next: all.next.clone().or(asked),
+            workloads: vec![WorkloadKey::of(self, workload)],
             parts: asks.chain(known).chain(old).chain(done).collect(),
             cells: vec![
                 writer.to_owned(),
                 status.common.attempt.to_string(),
                 status.last_known.as_ref().map(state).unwrap_or_default(),
             ],
-            ..Summary::of(self, what)
+            ..all
         }
     }
 }

@@ -12,6 +12,7 @@ enum Rank {
     WaitsForYou,
     Failed,
     RolledBack,
+    Ailing,
     Problem,
     Halted,
     HeldBack,
@@ -59,6 +60,16 @@ impl SyncCounts {
     }
 }
 
+/// What is known beside the intents.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Known {
+    pub syncs: SyncCounts,
+    /// It is known how the syncs stand.
+    pub has_syncs: bool,
+    /// How many workloads have a copy that isn't as it should be.
+    pub ailing: usize,
+}
+
 /// One thing to say, and how urgent it is.
 struct Item {
     rank: Rank,
@@ -67,16 +78,21 @@ struct Item {
 
 /// Returns the line, as plain text without a full stop.
 pub(super) fn headline(overview: &Overview) -> String {
-    line(overview, SyncCounts::of(overview))
+    let known = Known {
+        syncs: SyncCounts::of(overview),
+        has_syncs: true,
+        ailing: 0,
+    };
+    line(overview, known)
 }
 
-/// The same where only the numbers of the syncs are known.
-pub(super) fn line(overview: &Overview, syncs: SyncCounts) -> String {
+/// The same with what is known beside the intents.
+pub(super) fn line(overview: &Overview, known: Known) -> String {
     let mut items = Vec::new();
     migrations(overview, &mut items);
     failovers(overview, &mut items);
     others(overview, &mut items);
-    counts(overview, syncs, &mut items);
+    counts(overview, known, &mut items);
     items.sort_by_key(|item| item.rank);
     let (worst, is_well) = match items.first() {
         Some(item) if item.rank < Rank::Suspended => (item.rank, false),
@@ -84,7 +100,13 @@ pub(super) fn line(overview: &Overview, syncs: SyncCounts) -> String {
     };
     let mut parts = Vec::new();
     if is_well {
-        parts.push("all is well".to_owned());
+        // Of what isn't known nothing is said.
+        let well = if known.has_syncs {
+            "all is well"
+        } else {
+            "all intents are well"
+        };
+        parts.push(well.to_owned());
     }
     for group in items.chunk_by(|one, other| one.rank == other.rank) {
         let Some((first, rest)) = group.split_first() else {
@@ -92,7 +114,7 @@ pub(super) fn line(overview: &Overview, syncs: SyncCounts) -> String {
         };
         // What is worst is said; of what else there is, how much.
         // These are counted already.
-        let is_count = first.rank >= Rank::Problem;
+        let is_count = first.rank >= Rank::Ailing;
         parts.push(match rest.len() {
             0 if first.rank == worst || is_count => first.text.clone(),
             more if first.rank == worst => format!("{}, and {more} more like it", first.text),
@@ -200,12 +222,14 @@ fn others(overview: &Overview, items: &mut Vec<Item>) {
     }
 }
 
-fn counts(overview: &Overview, syncs: SyncCounts, items: &mut Vec<Item>) {
+fn counts(overview: &Overview, known: Known, items: &mut Vec<Item>) {
+    let syncs = known.syncs;
     let halted = overview.rollouts.iter();
     let halted = halted.filter(|one| status(*one).phase == RolloutPhase::Halted);
     let suspended = overview.suspensions.iter();
     let suspended = suspended.filter(|one| status(*one).phase == SuspensionPhase::Suspended);
     for (rank, number) in [
+        (Rank::Ailing, known.ailing),
         (Rank::Problem, syncs.problems),
         (Rank::Halted, halted.count()),
         (Rank::HeldBack, syncs.held_back),
@@ -229,6 +253,7 @@ fn several(rank: Rank, number: usize) -> String {
         Rank::WaitsForYou => format!("{number} intent{s} wait{verb} for you"),
         Rank::Failed => format!("{number} intent{s} failed"),
         Rank::RolledBack => format!("{number} intent{s} rolled back"),
+        Rank::Ailing => format!("{number} workload{s} unhealthy in a cluster"),
         Rank::Problem => format!("{number} problem{s} in the desired state"),
         Rank::Halted => format!("{number} rollout{s} halted"),
         Rank::HeldBack => format!("{number} change{s} held back"),

@@ -6,10 +6,11 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
+use super::copies::WorkloadKey;
 use super::snapshot::change;
 use super::summary::{Part, Summary, evidence, found};
 use super::told::{BAD, NAME};
-use super::{EventRecord, brief, instant};
+use super::{EventRecord, brief, instant, next};
 use crate::api::{
     self, Means, Move, MoveState, MovesPhase as Phase, MovesStatus, Progress, Stay, Tally, WaitingFor,
 };
@@ -214,7 +215,7 @@ impl Many {
         let more = (status.more_stays > 0)
             .then(|| Part::new(format!("{} more", status.more_stays)).labelled(BAD, "stays:"));
         let stays = status.stays.iter().map(stay_part).chain(more);
-        let progress = self.progress();
+        let (progress, waiting) = (self.progress(), status.common.waiting_for.as_ref());
         Summary {
             kind: self.kind,
             place: self.name.clone(),
@@ -234,6 +235,9 @@ impl Many {
                     1 => "could not move 1 workload".to_owned(),
                     many => format!("could not move {many} workloads"),
                 }),
+            outcome: None,
+            next: waiting.and_then(|wait| next::command(&self.name, wait)),
+            workloads: status.moves.iter().map(|one| key(&one.workload)).collect(),
             intro: last.into_iter().collect(),
             parts: status
                 .moves
@@ -245,6 +249,11 @@ impl Many {
             cells: vec![since.unwrap_or_default()],
         }
     }
+}
+
+fn key(workload: &api::WorkloadName) -> WorkloadKey {
+    let namespace = workload.namespace.as_deref().unwrap_or_default();
+    WorkloadKey::new(namespace, &workload.kind, &workload.name)
 }
 
 fn move_part(one: &Move) -> Part {

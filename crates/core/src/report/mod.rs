@@ -5,6 +5,8 @@
 
 mod account;
 mod annotations;
+mod copies;
+mod dashboard;
 mod event;
 mod failover;
 mod findings;
@@ -17,6 +19,7 @@ mod hostile;
 mod kinds;
 mod many;
 mod markdown;
+mod next;
 mod notice;
 pub mod review;
 mod rollout;
@@ -45,6 +48,8 @@ use cutover_karmada::name::{Location, ObjectKey, Revision};
 
 pub use account::{Account, StepAccount};
 pub use annotations::{Annotation, Level, MOST_ANNOTATIONS, annotation_commands, plan_annotations};
+pub use copies::{Copies, CopyState, MemberCopy, WorkloadCopies, WorkloadKey};
+pub use dashboard::{Dashboard, Layout, migration_lines, on_a_screen};
 pub use event::{EventRecord, LONG_WAIT, events, long_wait};
 pub use failover::failover_events;
 pub use findings::{findings_github, findings_json, findings_summary, findings_text};
@@ -63,10 +68,12 @@ pub use shift::shift_events;
 pub use snapshot::{CommitText, Snapshot, TrailerKey, Urgency, commit_text, urgency};
 pub use suspension::suspension_events;
 pub use text::View;
-pub use told::{finding_lines, migration_lines, step_line};
+pub use told::{finding_lines, step_line};
 pub use units::{brief, duration, instant};
 pub use verdict::{Outcome, Verdict, at_most as verdicts_at_most, verdicts};
 pub use web::{Host, NoHost, Web};
+
+use dashboard::Line;
 
 /// The file for people.
 pub const STATUS_FILE: &str = "STATUS.md";
@@ -217,6 +224,14 @@ fn names<I: Intent>(intent: &I) -> (&str, &str) {
         meta.namespace.as_deref().unwrap_or_default(),
         meta.name.as_deref().unwrap_or_default(),
     )
+}
+
+/// Returns namespace and name as commands take them; the name alone where the kind is of cluster scope.
+fn place<I: Intent>(intent: &I) -> String {
+    match names(intent) {
+        ("", name) => name.to_owned(),
+        (namespace, name) => format!("{namespace}/{name}"),
+    }
 }
 
 /// Returns where on the status branch the record of an intent stands.

@@ -2,6 +2,7 @@
 
 use std::fmt::Write;
 
+use super::copies::WorkloadKey;
 use super::summary::{Part, Summarized, Summary, found};
 use super::{EventRecord, brief, instant, status};
 use crate::api::{
@@ -77,6 +78,15 @@ fn cluster_text(cluster: &RolloutCluster) -> String {
     )
 }
 
+/// Returns the wave that begins next.
+fn wave(status: &RolloutStatus) -> Option<u32> {
+    let held = status
+        .clusters
+        .iter()
+        .filter(|cluster| cluster.state == State::Held);
+    held.map(|cluster| cluster.wave).min()
+}
+
 impl Summarized for Rollout {
     const TITLE: &'static str = "Rollouts";
 
@@ -102,10 +112,22 @@ impl Summarized for Rollout {
             let git = git.map_or_else(String::new, |git| format!(" of {git}"));
             Part::new(format!("before: {}{git}{undone}", revision.name)).on_terminal()
         });
+        let all = Summary::of(self, what(self));
+        let next = match status.phase {
+            Phase::Halted => Some(format!(
+                "cutover rollout retry {0} (the same again), or cutover abort {0} (undo it)",
+                all.place
+            )),
+            Phase::Undone => Some("a commit that changes the template".to_owned()),
+            _ => None,
+        };
         Summary {
+            next: all.next.clone().or(next),
             intro: intro.into_iter().collect(),
             parts: clusters.chain(undone).chain(before).collect(),
-            ..Summary::of(self, what(self))
+            workloads: vec![WorkloadKey::of(self, self.workload_in_force())],
+            ..all
         }
+        .approved_with(wave(&status).map(|wave| format!("--wave {wave}")))
     }
 }

@@ -5,6 +5,7 @@ use std::fmt::Write;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+use super::copies::WorkloadKey;
 use super::summary::{Part, Summarized, Summary, found};
 use super::{EventRecord, brief, names, path, status};
 use crate::api::{RolloutPolicy, RolloutPolicyPhase, RolloutPolicyStatus, SelectedWorkload, WaitingFor};
@@ -95,10 +96,13 @@ impl Summarized for RolloutPolicy {
     const TITLE: &'static str = "Rollout policies";
 
     fn summary(&self) -> Summary {
-        let workloads = status(self);
-        let workloads = workloads.workloads.iter();
+        let status = status(self);
+        let (workloads, (namespace, _)) = (status.workloads.iter(), names(self));
+        let key = |one: &SelectedWorkload| WorkloadKey::new(namespace, &one.kind, &one.name);
         Summary {
+            workloads: workloads.clone().map(key).collect(),
             parts: workloads.map(|one| Part::new(workload_text(one))).collect(),
+            next: (status.halted > 0).then(|| "what has halted says what can be done".to_owned()),
             ..Summary::of(self, what(self))
         }
     }

@@ -2,6 +2,7 @@
 
 use std::fmt::Write;
 
+use super::copies::WorkloadKey;
 use super::summary::{Summarized, Summary, found};
 use super::told::{BAD, styled};
 use super::{EventRecord, brief, instant, status};
@@ -50,6 +51,7 @@ impl Summarized for ReplicaShift {
         let status = status(self);
         let back = status.journal.as_ref().and_then(|journal| journal.back.as_ref());
         let back = back.map(|back| format!("{} {}", styled(BAD, "goes back:"), brief(&back.reason)));
+        let workload = &self.spec.workload;
         let number = |number: Option<u32>| number.map_or_else(String::new, |number| number.to_string());
         Summary {
             intro: progress(&status).into_iter().chain(back).collect(),
@@ -59,9 +61,23 @@ impl Summarized for ReplicaShift {
                 number(status.floor),
                 status.common.started_at.map_or_else(String::new, instant),
             ],
+            workloads: vec![WorkloadKey::of(self, workload)],
             ..Summary::of(self, what(self))
         }
+        .approved_with(gate(self).map(|percent| format!("--percent {percent}")))
     }
+}
+
+/// Returns the percentage that has to be approved first.
+fn gate(shift: &ReplicaShift) -> Option<u32> {
+    let attempt = status(shift).common.attempt;
+    let spec = &shift.spec;
+    let is_approved = |percent: u32| {
+        let mut approvals = spec.approvals.iter();
+        approvals.any(|approval| approval.percent == percent && approval.attempt == attempt)
+    };
+    let gates = spec.pause.approval.iter().copied();
+    gates.filter(|percent| !is_approved(*percent)).min()
 }
 
 /// How many have gone, how many are ready, and how many must be.

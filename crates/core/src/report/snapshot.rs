@@ -4,6 +4,7 @@ use jiff::Timestamp;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+use super::copies::WorkloadCopies;
 use super::failover::FailoverSnapshot;
 use super::many::ManySnapshot;
 use super::rollout_policy::RolloutPolicySnapshot;
@@ -50,6 +51,12 @@ pub struct Snapshot {
     /// What syncs applied and nobody looks after any more.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub(super) left_behind: Vec<LeftSnapshot>,
+    /// What runs where, read from the control plane; not on the status branch.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub(super) workloads: Vec<WorkloadCopies>,
+    /// Why it isn't known what runs where.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(super) workloads_unknown: Option<String>,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
@@ -338,6 +345,8 @@ impl Snapshot {
             many: sorted(&overview.many, ManySnapshot::of),
             failover_plans: sorted(&overview.failover_plans, FailoverSnapshot::of),
             left_behind: overview.left_behind.iter().map(LeftSnapshot::of).collect(),
+            workloads: Vec::new(),
+            workloads_unknown: None,
         }
     }
 

@@ -4,11 +4,11 @@
 use std::fmt::Write;
 
 use anstyle::Style;
-use jiff::Timestamp;
 
+use super::copies::WorkloadKey;
 use super::markdown::escape;
-use super::told::{BAD, BUSY, GOOD, NAME, finding_line, styled, wait_lines};
-use super::{EventRecord, brief, finding_text, instant, path};
+use super::told::{BAD, BUSY, GOOD, styled};
+use super::{EventRecord, brief, finding_text, instant, next, path};
 use crate::api::{Common, Finding, Intent, Lifecycle, Progress, Standing, WaitCode};
 
 /// An intent of a kind that tells of itself by a [`Summary`].
@@ -37,6 +37,12 @@ pub(super) struct Summary {
     pub common: Common,
     /// What has gone wrong already, though it goes on.
     pub trouble: Option<String>,
+    /// What came of it, where that is a number: `downtime 1.2 s`.
+    pub outcome: Option<String>,
+    /// What a person can do so that it goes on, or ends; a command begins with `cutover`.
+    pub next: Option<String>,
+    /// The workloads that it is about.
+    pub workloads: Vec<WorkloadKey>,
     /// What a terminal says below the head line.
     pub intro: Vec<String>,
     /// Its parts, in the order of importance.
@@ -107,13 +113,14 @@ impl Summary {
     /// Returns what all kinds have in common.
     pub(super) fn of<I: Intent>(intent: &I, what: String) -> Self {
         let status = super::status(intent);
-        let (namespace, name) = super::names(intent);
+        let place = super::place(intent);
+        let wait = status.waiting_for();
         Self {
             kind: I::KIND,
-            place: match namespace {
-                "" => name.to_owned(),
-                namespace => format!("{namespace}/{name}"),
-            },
+            next: wait.and_then(|wait| next::command(&place, wait)),
+            outcome: None,
+            workloads: Vec::new(),
+            place,
             record: path(intent),
             what,
             phase: status.phase().name(),
@@ -127,7 +134,7 @@ impl Summary {
         }
     }
 
-    const fn style(&self) -> Style {
+    pub(super) const fn style(&self) -> Style {
         match self.standing {
             Standing::Done | Standing::InForce => GOOD,
             Standing::Failed => BAD,
@@ -135,25 +142,24 @@ impl Summary {
         }
     }
 
-    /// Returns it as lines on a terminal: a head line, what it waits for, its parts, findings.
-    pub(super) fn lines(&self, now: Timestamp) -> Vec<String> {
-        let mut lines = vec![format!(
-            "{}  {}  {}",
-            styled(NAME, &self.place),
-            self.what,
-            styled(self.style(), self.phase)
-        )];
-        lines.extend(self.intro.iter().map(|line| format!("  {line}")));
-        if let Some(wait) = &self.common.waiting_for {
-            lines.extend(wait_lines(wait, now));
+    /// Completes the command of an approval by what of the intent is approved.
+    pub(super) fn approved_with(mut self, what: Option<String>) -> Self {
+        let wait = self.common.waiting_for.as_ref();
+        if let (Some(WaitCode::Approval), Some(next), Some(what)) =
+            (wait.map(|wait| wait.code), &mut self.next, what)
+        {
+            let _ = write!(next, " {what}");
         }
+        self
+    }
+
+    /// Returns its parts as a terminal shows them, each a line.
+    pub(super) fn terminal_parts(&self) -> impl Iterator<Item = String> {
         let parts = self.parts.iter().filter(|part| part.shown != Shown::OnPage);
-        lines.extend(parts.map(|part| match part.label {
-            Some((style, label)) => format!("  {}{} {}", part.bullet, styled(style, label), part.text),
-            None => format!("  {}{}", part.bullet, part.text),
-        }));
-        lines.extend(self.common.findings.iter().flat_map(finding_line));
-        lines
+        parts.map(|part| match part.label {
+            Some((style, label)) => format!("{}{} {}", part.bullet, styled(style, label), part.text),
+            None => format!("{}{}", part.bullet, part.text),
+        })
     }
 
     /// Writes what there is to say of it below the table of its kind.

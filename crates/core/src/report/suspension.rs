@@ -2,6 +2,7 @@
 
 use jiff::Timestamp;
 
+use super::copies::WorkloadKey;
 use super::summary::{Part, Summarized, Summary, evidence, found};
 use super::told::BUSY;
 use super::{EventRecord, brief, instant, status};
@@ -140,11 +141,17 @@ impl Summarized for Suspension {
             );
             Part::new(text).marked("⚠️ ")
         });
+        let workload = self.spec.target.workload.iter();
+        let next = (status.phase == Phase::Suspended && self.spec.until.is_none())
+            .then(|| format!("cutover resume {}", super::place(self)));
+        let all = Summary::of(self, what(self));
         Summary {
+            next: all.next.clone().or(next),
+            workloads: workload.map(|one| WorkloadKey::of(self, one)).collect(),
             intro,
             parts: held.chain(contested).collect(),
             cells: vec![reason, by, time(status.since), time(self.spec.until)],
-            ..Summary::of(self, what(self))
+            ..all
         }
     }
 }

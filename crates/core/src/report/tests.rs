@@ -208,11 +208,13 @@ fn what_waits_is_told_together_and_is_no_news() {
     | fleet | `01234567` | 6 | 0 | 2 | 0 |
     - ⏳ Deployment shop/web and 1 more wait since 2026-03-01 10:00:00 UTC for Deployment shop/db: 1 of 3 replicas updated, until 2026-03-01 10:05:00 UTC.
     ");
-    assert_snapshot!(anstream::adapter::strip_str(&View::of(&waiting).text(NOW)).to_string(), @"
+    assert_snapshot!(shown(&View::of(&waiting)), @"
     2 objects waiting for a turn
-    fleet  01234567  in sync: 6, held back: 0, waiting: 2, problems: 0
+
+    SYNC   REVISION  IN SYNC  HELD BACK  WAITING  PROBLEMS
+    fleet  01234567  6        0          2        0
       Deployment shop/web and 1 more wait since 2026-03-01 10:00:00 UTC for Deployment shop/db: 1 of 3 replicas updated, until 2026-03-01 10:05:00 UTC
-    no migrations
+    no intents
     ");
 }
 
@@ -244,13 +246,15 @@ fn problems_of_the_desired_state_come_with_position_and_hint() {
     - ❌ `apps/orders.yaml:4:3`: "name" is written twice \| &lt;b&gt;  
       *Hint:* remove one of them
     "#);
-    assert_snapshot!(anstream::adapter::strip_str(&View::of(&overview).text(NOW)).to_string(), @r#"
+    assert_snapshot!(shown(&View::of(&overview)), @r#"
     1 problem in the desired state
-    fleet  01234567  in sync: 6, held back: 0, waiting: 0, problems: 1
+
+    SYNC   REVISION  IN SYNC  HELD BACK  WAITING  PROBLEMS
+    fleet  01234567  6        0          0        1
       "name" is written twice | <b>
       --> apps/orders.yaml:4:3
       hint: remove one of them
-    no migrations
+    no intents
     "#);
     assert_snapshot!(View::of(&overview).json().unwrap(), @r#"
     {
@@ -428,7 +432,7 @@ fn a_completed_migration_is_told_with_its_times() {
         .map(|line| anstream::adapter::strip_str(line).to_string())
         .collect();
     assert_snapshot!(lines.join("\n"), @"
-    shop/orders-to-west  FlinkDeployment orders  east → west  Completed
+    shop/orders-to-west  Migration  FlinkDeployment orders  east → west  Completed
       ✓ Preflight      50 ms  orders runs in east, observed
       ✓ Capture        1.4 s  stopped: suspended | no pods; savepoint s3://savepoints/sp_1
       ✓ Handoff        3.5 s
@@ -443,7 +447,16 @@ fn told(status: serde_json::Value) -> String {
         ..Overview::default()
     });
     let one = view.only(|_, namespace, name| (namespace, name) == ("shop", "orders-to-west"));
-    anstream::adapter::strip_str(&one.text(NOW)).to_string()
+    shown(&one)
+}
+
+/// What a person reads on a terminal of any width.
+fn shown(view: &View) -> String {
+    let layout = Layout {
+        all: true,
+        ..Layout::at(NOW)
+    };
+    anstream::adapter::strip_str(&view.dashboard().text(&layout)).to_string()
 }
 
 fn journal(more: serde_json::Value) -> serde_json::Value {
@@ -567,19 +580,20 @@ fn a_wait_says_for_what_since_when_until_when_what_then_and_what_to_do() {
             "since": "2026-03-01T10:00:05Z", "until": "2026-03-01T10:15:01Z", "then": "roll back",
         },
     })), @"
-    shop/orders-to-west  FlinkDeployment orders  east → west  Capture  attempt 2
-      • Capture            …
+    shop/orders-to-west  Migration  FlinkDeployment orders  east → west  attempt 2  Capture
+      • Capture     1 min 4 s
       not seen running for 1 min 4 s: since 2026-03-01 10:00:01 UTC
       waits: approval of Handoff for attempt 2
         since 2026-03-01 10:00:05 UTC (1 min 0 s)
-        at 2026-03-01 10:15:01 UTC (in 13 min 56 s): roll back
+        ▱▱▱▱▱▱▱▱▱▱ 1 min 4 s of 15 min 0 s
       next: cutover approve shop/orders-to-west --phase Handoff
+      else: in 13 min 56 s (2026-03-01 10:15:01 UTC): roll back
     ");
     assert_snapshot!(told(json!({
         "phase": "Verify", "attempt": 1, "source": "east",
         "waitingFor": {"code": "Pause", "reason": "paused by the spec", "since": "2026-03-01T10:00:05Z"},
     })), @"
-    shop/orders-to-west  FlinkDeployment orders  east → west  Verify
+    shop/orders-to-west  Migration  FlinkDeployment orders  east → west  Verify
       waits: paused by the spec
         since 2026-03-01 10:00:05 UTC (1 min 0 s)
       next: cutover resume shop/orders-to-west
@@ -594,7 +608,7 @@ fn a_failed_check_says_what_to_mend() {
         "steps": [step("Preflight", "00", Some("01"), &["west is not Ready"])],
         "findings": [{"code": "TargetNotReady", "message": "west is not Ready", "hint": "choose another target"}],
     })), @"
-    shop/orders-to-west  FlinkDeployment orders  east → west  Failed
+    shop/orders-to-west  Migration  FlinkDeployment orders  east → west  Failed
       ✓ Preflight      1.0 s  west is not Ready
       took 1.0 s, until 2026-03-01 10:00:01 UTC
       TargetNotReady: west is not Ready
@@ -619,14 +633,15 @@ fn a_roll_back_says_why_and_where_it_was_decided() {
         },
     });
     assert_snapshot!(told(status.clone()), @"
-    shop/orders-to-west  FlinkDeployment orders  east → west  RollingBack
+    shop/orders-to-west  Migration  FlinkDeployment orders  east → west  RollingBack
       ✗ Verify         5.0 s  SingleWriterLapse
-      • RollingBack        …
+      • RollingBack   55.0 s
       rolled back: SingleWriterLapse: the pin was edited or removed by another client (in Verify)
       not seen running for 1 min 4 s: since 2026-03-01 10:00:01 UTC
       waits: west: cannot be reached
         since 2026-03-01 10:00:12 UTC (53.0 s)
-      next: if you know, or decide, that it is so: cutover assume shop/orders-to-west stopped west
+      next: if you know, or decide, that it is so:
+        cutover assume shop/orders-to-west stopped west
     ");
     status["phase"] = json!("RolledBack");
     status["waitingFor"] = json!(null);
@@ -635,11 +650,12 @@ fn a_roll_back_says_why_and_where_it_was_decided() {
     status["finishedAt"] = json!("2026-03-01T10:00:21Z");
     status["steps"][1]["finishedAt"] = json!("2026-03-01T10:00:21Z");
     assert_snapshot!(told(status), @"
-    shop/orders-to-west  FlinkDeployment orders  east → west  RolledBack
+    shop/orders-to-west  Migration  FlinkDeployment orders  east → west  RolledBack
       ✗ Verify         5.0 s  SingleWriterLapse
       ✓ RollingBack   11.0 s
       rolled back: SingleWriterLapse: the pin was edited or removed by another client (in Verify)
       downtime 19.0 s; took 21.0 s, until 2026-03-01 10:00:21 UTC
+      next: fix that, and ask again with cutover migrate
     ");
 }
 
@@ -657,7 +673,7 @@ fn the_status_branch_tells_the_same_as_what_was_observed() {
     )
     .unwrap();
     let live = View::of(&observed);
-    assert_eq!(recorded.text(NOW), live.text(NOW));
+    assert_eq!(shown(&recorded), shown(&live));
     assert_eq!(recorded.json().unwrap(), live.json().unwrap());
     assert!(
         View::recorded(
@@ -717,9 +733,9 @@ fn an_evacuation_is_told_with_what_moves_and_what_stays() {
         page.contains("NoTarget: no cluster takes it (make room)"),
         "{page}"
     );
-    let text = anstream::adapter::strip_str(&View::of(&overview).text(NOW)).to_string();
+    let text = shown(&View::of(&overview));
     assert!(
-        text.contains("drain  empties east, 1 of 2, 1 failed  Moving"),
+        text.contains("drain  Evacuation  empties east, 1 of 2, 1 failed  Moving"),
         "{text}"
     );
     assert!(
@@ -733,7 +749,7 @@ fn an_evacuation_is_told_with_what_moves_and_what_stays() {
             ..Overview::default()
         },
     );
-    assert_eq!(recorded.unwrap().text(NOW), View::of(&overview).text(NOW));
+    assert_eq!(shown(&recorded.unwrap()), shown(&View::of(&overview)));
 }
 
 #[test]
@@ -781,9 +797,17 @@ fn nobody_elses_text_has_a_style_in_what_status_prints() {
     let honest = overview(vec![migration(
         json!({"phase": "RolledBack", "attempt": 1, "source": "east"}),
     )]);
-    let styles = |overview: &Overview| View::of(overview).text(NOW).matches("\u{1b}[32m").count();
+    let text = |overview: &Overview| {
+        let layout = Layout {
+            all: true,
+            verbose: true,
+            ..Layout::at(NOW)
+        };
+        View::of(overview).dashboard().text(&layout)
+    };
+    let styles = |overview: &Overview| text(overview).matches("\u{1b}[32m").count();
     assert_eq!(styles(&observed), styles(&honest));
-    let text = View::of(&observed).text(NOW);
+    let text = text(&observed);
     assert!(text.contains("\\u{1b}[32mCompleted"), "{text}");
     assert!(
         !text.contains('\u{202e}') && !text.lines().any(|line| line.starts_with("sync/other")),

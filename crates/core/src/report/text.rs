@@ -1,14 +1,11 @@
-//! How everything stands, as `cutover status` shows it: from what was observed, or from what the status branch says.
+//! How everything stands, as `cutover status` says it: from what was observed, or from what the status branch says.
 
-use jiff::Timestamp;
-
-use super::headline::{self, SyncCounts};
+use super::copies::Copies;
+use super::dashboard::Dashboard;
 use super::kinds::plain;
-use super::snapshot::{Snapshot, SyncSnapshot};
-use super::told::{BAD, BUSY, NAME, migration_lines, styled};
-use super::{Overview, by_urgency, units::instant};
+use super::snapshot::Snapshot;
+use super::{Overview, yaml};
 use crate::error::Error;
-use cutover_base::escape::styled_line;
 
 /// How everything stands, to be shown.
 #[derive(Clone, Debug)]
@@ -16,6 +13,8 @@ pub struct View {
     pub(super) snapshot: Snapshot,
     /// The intents whole; how the syncs stand says the snapshot.
     intents: Overview,
+    /// What runs where, if that was looked at.
+    copies: Option<Copies>,
     /// It is of some intents only, and sums nothing up.
     is_part: bool,
 }
@@ -26,6 +25,7 @@ impl View {
         Self {
             snapshot: Snapshot::of(overview),
             intents: overview.clone(),
+            copies: None,
             is_part: false,
         }
     }
@@ -54,8 +54,14 @@ impl View {
             ..self.intents.clone()
         };
         intents.retain(wanted);
+        let copies = self.copies.clone().map(|mut copies| {
+            let named = intents.workloads_named();
+            copies.workloads.retain(|one| named.contains_key(&one.key));
+            copies
+        });
         Self {
             is_part: true,
+            copies,
             ..Self::of(&intents)
         }
     }
@@ -65,102 +71,46 @@ impl View {
         self.intents.has_no_intents()
     }
 
-    /// Returns it for people. `now` only says how long things take.
-    pub fn text(&self, now: Timestamp) -> String {
-        self.without_styles().styled(now)
+    /// Adds what runs where.
+    #[must_use]
+    pub fn with_copies(mut self, copies: Copies) -> Self {
+        self.copies = Some(copies);
+        self
     }
 
-    /// Takes the styles of others out: what they write in red is no failure.
-    fn without_styles(&self) -> Self {
-        Self {
+    /// Returns it for people, to be laid out. The styles of others are taken out: what they write in red is no failure.
+    pub fn dashboard(&self) -> Dashboard {
+        let intents = self.intents.plain_intents();
+        Dashboard {
             snapshot: plain(&self.snapshot),
-            intents: self.intents.plain_intents(),
+            named: intents.workloads_named(),
+            intents,
+            copies: self.copies.as_ref().map(|copies| Copies {
+                workloads: plain(&copies.workloads),
+                unknown: copies.unknown.as_ref().map(plain),
+            }),
             is_part: self.is_part,
         }
     }
 
-    fn styled(&self, now: Timestamp) -> String {
-        let all = &self.intents;
-        let mut text = String::new();
-        let has_content = !self.is_empty() || !self.snapshot.syncs.is_empty();
-        if has_content && !self.is_part {
-            let line = headline::line(all, SyncCounts::of_snapshot(&self.snapshot.syncs));
-            push(&mut text, &styled(NAME, line));
-        }
-        for sync in &self.snapshot.syncs {
-            sync_lines(&mut text, sync);
-        }
-        for left in &self.snapshot.left_behind {
-            let line = format!("left behind, as {}: {}", left.why, left.objects.join(", "));
-            push(&mut text, &line);
-        }
-        let (migrations, summaries) = (by_urgency(&all.migrations).into_iter(), all.summaries());
-        let blocks = migrations
-            .map(|one| migration_lines(one, now))
-            .chain(summaries.iter().map(|one| one.lines(now)));
-        for lines in blocks {
-            if !text.is_empty() {
-                text.push('\n');
-            }
-            for line in lines {
-                push(&mut text, &line);
-            }
-        }
-        if self.is_empty() {
-            text.push_str("no migrations\n");
-        }
-        text
-    }
-
     /// Returns it as JSON, in the shape of [`super::SNAPSHOT_FILE`], with an account of each attempt.
     pub fn json(&self) -> Result<String, Error> {
-        let snapshot = self.snapshot.clone().with_accounts(&self.intents.migrations);
-        serde_json::to_string_pretty(&snapshot)
+        serde_json::to_string_pretty(&self.document())
             .map(|text| text + "\n")
             .map_err(|error| Error::internal(format!("the status cannot be written as JSON: {error}")))
     }
-}
 
-/// Adds a line: whatever it quotes, it is one.
-fn push(text: &mut String, line: &str) {
-    text.push_str(&styled_line(line));
-    text.push('\n');
-}
+    /// Returns the same as YAML.
+    pub fn yaml(&self) -> Result<String, Error> {
+        yaml(&self.document())
+    }
 
-fn sync_lines(text: &mut String, sync: &SyncSnapshot) {
-    let revision = sync
-        .revision
-        .as_ref()
-        .map_or("never applied", |revision| revision.short());
-    let head = format!(
-        "{}  {revision}  in sync: {}, held back: {}, waiting: {}, problems: {}",
-        styled(NAME, &sync.name),
-        sync.in_sync,
-        sync.held_back.len(),
-        sync.waiting.iter().map(|wait| wait.count).sum::<usize>(),
-        sync.problems.len()
-    );
-    push(text, &head);
-    for held in &sync.held_back {
-        let line = format!(
-            "  {} is held back: {} takes the change along",
-            held.object, held.by
-        );
-        push(text, &line);
-    }
-    for wait in sync.waiting.iter().filter(|wait| !wait.overdue) {
-        let until = wait
-            .until
-            .map_or_else(String::new, |until| format!(", until {}", instant(until)));
-        push(text, &format!("  {}{until}", styled(BUSY, wait.sentence())));
-    }
-    for problem in &sync.problems {
-        push(text, &format!("  {}", styled(BAD, &problem.message)));
-        if let Some(location) = &problem.location {
-            push(text, &format!("  --> {location}"));
+    fn document(&self) -> Snapshot {
+        let mut snapshot = self.snapshot.clone().with_accounts(&self.intents.migrations);
+        if let Some(copies) = &self.copies {
+            snapshot.workloads.clone_from(&copies.workloads);
+            snapshot.workloads_unknown.clone_from(&copies.unknown);
         }
-        if let Some(hint) = &problem.hint {
-            push(text, &format!("  hint: {hint}"));
-        }
+        snapshot
     }
 }

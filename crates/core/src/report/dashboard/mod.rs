@@ -1,0 +1,116 @@
+//! What `cutover status` shows on a terminal: the headline, the syncs, what runs where, and every intent with what comes next. It is
+//! laid out for a width; nothing here asks a terminal or a clock.
+
+mod intents;
+mod lines;
+mod migration;
+mod syncs;
+#[cfg(test)]
+mod tests;
+mod workloads;
+
+use std::collections::BTreeMap;
+
+use jiff::Timestamp;
+
+use self::intents::Entry;
+use self::lines::laid_out;
+use super::copies::{Copies, WorkloadKey};
+use super::snapshot::Snapshot;
+use super::told::{NAME, QUIET, styled};
+use super::{Overview, headline};
+
+pub use lines::on_a_screen;
+pub use migration::migration_lines;
+
+pub(super) use lines::Line;
+
+/// How a status is laid out.
+#[derive(Clone, Copy, Debug)]
+pub struct Layout {
+    /// Says how long something takes, and nothing else.
+    pub now: Timestamp,
+    /// The columns of the terminal; `None`: lines are as long as they are.
+    pub width: Option<usize>,
+    /// What has ended is shown whole, too, and so are all workloads and all parts of an intent.
+    pub all: bool,
+    /// With the evidence of each step, in which uids, markers and probes have their names.
+    pub verbose: bool,
+    /// A line an intent, with more columns.
+    pub wide: bool,
+}
+
+impl Layout {
+    /// Returns the plain one, at some time.
+    pub const fn at(now: Timestamp) -> Self {
+        Self {
+            now,
+            width: None,
+            all: false,
+            verbose: false,
+            wide: false,
+        }
+    }
+
+    /// Returns the width that lines are to fit.
+    fn fitting(&self) -> Option<usize> {
+        self.width.filter(|_| !self.wide)
+    }
+}
+
+/// A status that is ready to be laid out, again and again as time goes by.
+#[derive(Clone, Debug)]
+pub struct Dashboard {
+    pub(super) snapshot: Snapshot,
+    pub(super) intents: Overview,
+    pub(super) copies: Option<Copies>,
+    /// The workloads that intents are about, and whether one of these goes on.
+    pub(super) named: BTreeMap<WorkloadKey, bool>,
+    /// It is of some intents only, and sums nothing up.
+    pub(super) is_part: bool,
+}
+
+impl Dashboard {
+    /// Returns it as text with styles, a line break at the end of each line.
+    pub fn text(&self, layout: &Layout) -> String {
+        let entries = Entry::all(&self.intents.migrations, self.intents.summaries());
+        let mut page = Vec::new();
+        self.add_headline(&mut page);
+        syncs::add(&self.snapshot, layout, &mut page);
+        if let Some(copies) = &self.copies {
+            workloads::add(copies, self, layout, &mut page);
+        }
+        if layout.wide {
+            page.extend(intents::wide(&entries, layout, QUIET));
+        } else {
+            intents::add(&entries, layout, &mut page);
+        }
+        if entries.is_empty() {
+            page.push(Line::new("no intents"));
+        }
+        // The control plane doesn't know how the syncs stand.
+        if self.copies.is_some() && !self.is_part && self.snapshot.syncs.is_empty() {
+            let text = "syncs: cutover status --recorded (the control plane does not know them)";
+            page.push(Line::new(""));
+            page.push(Line::new(styled(QUIET, text)).hanging(0));
+        }
+        page.iter().fold(String::new(), |text, line| {
+            text + &laid_out(line, layout.fitting()) + "\n"
+        })
+    }
+
+    fn add_headline(&self, page: &mut Vec<Line>) {
+        let has_content = !self.intents.has_no_intents()
+            || !self.snapshot.syncs.is_empty()
+            || self.copies.as_ref().is_some_and(|copies| copies.ailing() > 0);
+        if has_content && !self.is_part {
+            let known = headline::Known {
+                syncs: headline::SyncCounts::of_snapshot(&self.snapshot.syncs),
+                has_syncs: !self.snapshot.syncs.is_empty(),
+                ailing: self.copies.as_ref().map_or(0, Copies::ailing),
+            };
+            let line = headline::line(&self.intents, known);
+            page.push(Line::new(styled(NAME, line)).hanging(0));
+        }
+    }
+}

@@ -1,0 +1,74 @@
+//! Syncs on a terminal: a row each, and below it what is held back, waits, or is wrong.
+
+use super::Layout;
+use super::lines::{Line, table};
+use crate::report::instant;
+use crate::report::snapshot::{Snapshot, SyncSnapshot};
+use crate::report::told::{BAD, BUSY, HINT, NAME, QUIET, styled};
+
+/// Adds the syncs, and what they left behind.
+pub fn add(snapshot: &Snapshot, layout: &Layout, page: &mut Vec<Line>) {
+    if !snapshot.syncs.is_empty() {
+        if !page.is_empty() {
+            page.push(Line::new(""));
+        }
+        let head = ["SYNC", "REVISION", "IN SYNC", "HELD BACK", "WAITING", "PROBLEMS"];
+        let rows: Vec<Vec<String>> = snapshot.syncs.iter().map(row).collect();
+        page.extend(table(&head, &rows, QUIET, layout.fitting()));
+        let is_one = snapshot.syncs.len() == 1;
+        for sync in &snapshot.syncs {
+            details(sync, is_one, page);
+        }
+    }
+    for left in &snapshot.left_behind {
+        let text = format!("left behind, as {}: {}", left.why, left.objects.join(", "));
+        page.push(Line::new(text));
+    }
+}
+
+fn row(sync: &SyncSnapshot) -> Vec<String> {
+    let revision = sync.revision.as_ref();
+    let revision = revision.map_or("never applied", |revision| revision.short());
+    let counted = |number: usize, style| match number {
+        0 => "0".to_owned(),
+        number => styled(style, number),
+    };
+    vec![
+        styled(NAME, &sync.name),
+        revision.to_owned(),
+        sync.in_sync.to_string(),
+        counted(sync.held_back.len(), BUSY),
+        counted(sync.waiting.iter().map(|wait| wait.count).sum(), BUSY),
+        counted(sync.problems.len(), BAD),
+    ]
+}
+
+/// Adds what is wrong in a sync, is held back or waits; below its name, where there are several.
+fn details(sync: &SyncSnapshot, is_one: bool, page: &mut Vec<Line>) {
+    let mut lines = Vec::new();
+    for problem in &sync.problems {
+        lines.push(Line::new(format!("  {}", styled(BAD, &problem.message))));
+        if let Some(location) = &problem.location {
+            lines.push(Line::new(format!("  --> {location}")).whole());
+        }
+        if let Some(hint) = &problem.hint {
+            lines.push(Line::new(format!("  {} {hint}", styled(HINT, "hint:"))));
+        }
+    }
+    for held in &sync.held_back {
+        let text = format!(
+            "  {} is held back: {} takes the change along",
+            held.object, held.by
+        );
+        lines.push(Line::new(text));
+    }
+    for wait in sync.waiting.iter().filter(|wait| !wait.overdue) {
+        let until = wait.until;
+        let until = until.map_or_else(String::new, |until| format!(", until {}", instant(until)));
+        lines.push(Line::new(format!("  {}{until}", styled(BUSY, wait.sentence()))));
+    }
+    if !lines.is_empty() && !is_one {
+        page.push(Line::new(format!("{}:", styled(NAME, &sync.name))));
+    }
+    page.extend(lines);
+}

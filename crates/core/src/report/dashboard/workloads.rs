@@ -1,0 +1,121 @@
+//! What runs where, as a table: a row for each copy.
+
+use std::collections::BTreeMap;
+
+use super::intents::ago;
+use super::lines::{Line, table};
+use super::{Dashboard, Layout};
+use crate::report::Overview;
+use crate::report::copies::{Copies, CopyState, MemberCopy, WorkloadCopies, WorkloadKey};
+use crate::report::told::{BAD, BUSY, GOOD, NAME, QUIET, styled};
+
+/// As many workloads are shown, whoever asks for them.
+const FEW: usize = 12;
+
+/// Adds the table: the workloads of intents that have not ended, and those with a copy that is not as it should be; of the others
+/// how many there are.
+pub fn add(copies: &Copies, all: &Dashboard, layout: &Layout, page: &mut Vec<Line>) {
+    if let Some(why) = &copies.unknown {
+        begin(page);
+        let text = format!("{} {why}", styled(BUSY, "what runs where is not known:"));
+        page.push(Line::new(text));
+        return;
+    }
+    let is_part = all.is_part;
+    let is_shown = |one: &WorkloadCopies| {
+        let named = all.named.get(&one.key);
+        let is_named = named.is_some_and(|goes_on| is_part || *goes_on);
+        is_named || (!is_part && (layout.all || copies.workloads.len() <= FEW || one.is_ailing()))
+    };
+    let (shown, others): (Vec<&WorkloadCopies>, Vec<_>) =
+        copies.workloads.iter().partition(|one| is_shown(one));
+    if !shown.is_empty() {
+        begin(page);
+        let rows: Vec<Vec<String>> = shown.iter().flat_map(|one| rows(one, layout)).collect();
+        page.extend(table(
+            &["WORKLOAD", "CLUSTER", "SINCE", "STATE"],
+            &rows,
+            QUIET,
+            layout.fitting(),
+        ));
+    }
+    if !others.is_empty() && !is_part {
+        page.push(Line::new(styled(QUIET, rest(&others))));
+    }
+    if layout.wide && !shown.is_empty() {
+        page.push(Line::new(""));
+    }
+}
+
+fn begin(page: &mut Vec<Line>) {
+    if !page.is_empty() {
+        page.push(Line::new(""));
+    }
+}
+
+/// Counts those that are not shown, none of which has a copy that is known to be unwell.
+fn rest(others: &[&WorkloadCopies]) -> String {
+    let is_healthy = |one: &&&WorkloadCopies| {
+        let mut copies = one.clusters.iter();
+        !one.clusters.is_empty() && copies.all(|copy| copy.state == CopyState::Healthy)
+    };
+    let healthy = others.iter().filter(is_healthy).count();
+    let s = if others.len() == 1 { "" } else { "s" };
+    let all = format!("and {} more workload{s}", others.len());
+    match others.len() - healthy {
+        0 => format!("{all}, healthy in every cluster (--all)"),
+        more => format!("{all}, {healthy} healthy in every cluster, {more} not known to be (--all)"),
+    }
+}
+
+fn rows(one: &WorkloadCopies, layout: &Layout) -> Vec<Vec<String>> {
+    let mut title = Some(styled(NAME, &one.key));
+    if one.clusters.is_empty() {
+        let state = styled(BUSY, "no cluster is chosen");
+        return vec![vec![
+            title.unwrap_or_default(),
+            "-".to_owned(),
+            "-".to_owned(),
+            state,
+        ]];
+    }
+    let row = |copy: &MemberCopy| {
+        let since = copy.since.map(|since| ago(since, layout.now));
+        let mut state = styled(style(copy.state), copy.state.words());
+        match (&copy.message, copy.state, &one.claimed_by) {
+            (Some(message), _, _) => state += &format!(": {message}"),
+            (None, CopyState::Held, Some(by)) => state += &format!(" by {by}"),
+            _ => {}
+        }
+        vec![
+            title.take().unwrap_or_default(),
+            copy.cluster.clone(),
+            since.unwrap_or_else(|| "-".to_owned()),
+            state,
+        ]
+    };
+    one.clusters.iter().map(row).collect()
+}
+
+const fn style(state: CopyState) -> anstyle::Style {
+    match state {
+        CopyState::Healthy => GOOD,
+        CopyState::Unhealthy | CopyState::NotApplied => BAD,
+        CopyState::Held | CopyState::Leaving | CopyState::Unreported => BUSY,
+        CopyState::Applied => QUIET,
+    }
+}
+
+impl Overview {
+    /// Returns the workloads that intents are about, and whether one of these goes on.
+    pub(in crate::report) fn workloads_named(&self) -> BTreeMap<WorkloadKey, bool> {
+        let migrations = self.migrations.iter().map(super::migration::summary);
+        let mut named = BTreeMap::new();
+        for one in self.summaries().into_iter().chain(migrations) {
+            for workload in one.workloads {
+                *named.entry(workload).or_default() |= !one.has_ended;
+            }
+        }
+        named
+    }
+}

@@ -1,0 +1,101 @@
+//! What comes next for an intent: a command, where a person is asked; else what happens by itself, and when.
+
+use jiff::Timestamp;
+
+use super::summary::Summary;
+use super::told::{HINT, styled};
+use super::{Line, duration, instant};
+use crate::api::{Offer, Standing, WaitCode, WaitingFor};
+
+/// What an offer begins with, whatever is offered.
+const IF_SO: &str = "if you know, or decide, that it is so:";
+
+/// Returns the command that ends a wait which only a person ends.
+pub(super) fn command(place: &str, wait: &WaitingFor) -> Option<String> {
+    match (wait.code, wait.approval) {
+        (WaitCode::Approval, Some(phase)) => Some(format!("cutover approve {place} --phase {phase}")),
+        (WaitCode::Approval, None) => Some(format!("cutover approve {place}")),
+        (WaitCode::Pause, _) => Some(format!("cutover resume {place}")),
+        (WaitCode::Evidence, _) if !wait.offers.is_empty() => {
+            Some(format!("{IF_SO} {}", offered(place, wait).join(", or ")))
+        }
+        _ => None,
+    }
+}
+
+/// Returns the commands by which a person can say what can't be seen.
+fn offered(place: &str, wait: &WaitingFor) -> Vec<String> {
+    let command = |offer: &Offer| {
+        let command = format!("cutover assume {place} {}", offer.arguments());
+        if offer.gives_up.is_empty() {
+            command
+        } else {
+            format!("{command} (gives up {})", offer.gives_up)
+        }
+    };
+    wait.offers.iter().map(command).collect()
+}
+
+/// Returns the lines that say what comes next, and what happens if a person who is asked does nothing; none of what has ended well.
+pub(super) fn lines(one: &Summary, now: Timestamp) -> Vec<Line> {
+    let mut lines = asked_of_a_person(one);
+    let label = if lines.is_empty() { "next:" } else { "else:" };
+    let by_itself = match lines.as_slice() {
+        [] => by_itself(one, now),
+        _ => one.common.waiting_for.as_ref().and_then(|wait| timed(wait, now)),
+    };
+    lines.extend(by_itself.map(|next| Line::new(format!("  {} {next}", styled(HINT, label)))));
+    lines
+}
+
+fn asked_of_a_person(one: &Summary) -> Vec<Line> {
+    let label = styled(HINT, "next:");
+    let wait = one.common.waiting_for.as_ref();
+    let offers = wait.filter(|wait| wait.code == WaitCode::Evidence && !wait.offers.is_empty());
+    if let Some(wait) = offers {
+        let head = Line::new(format!("  {label} {IF_SO}"));
+        let commands = offered(&one.place, wait).into_iter();
+        let commands = commands.map(|command| Line::new(format!("    {command}")).whole());
+        return std::iter::once(head).chain(commands).collect();
+    }
+    let line = |next: &String| {
+        let line = Line::new(format!("  {label} {next}"));
+        if next.starts_with("cutover ") {
+            line.whole()
+        } else {
+            line
+        }
+    };
+    one.next.iter().map(line).collect()
+}
+
+/// Returns what happens without anybody's doing.
+fn by_itself(one: &Summary, now: Timestamp) -> Option<String> {
+    let wait = one.common.waiting_for.as_ref();
+    let is_asked_for = matches!(one.phase, "Aborted" | "EndedBefore");
+    if one.has_ended || one.standing.is_over() {
+        return (one.standing == Standing::Failed && !is_asked_for)
+            .then(|| "fix what it says, and change its file or ask again under another name".to_owned());
+    }
+    if let Some(timed) = wait.and_then(|wait| timed(wait, now)) {
+        return Some(timed);
+    }
+    let words = match (one.standing, wait) {
+        (Standing::InForce, None) => "nothing to do: it stays in force",
+        (_, Some(_)) => "nothing to do: it goes on when that is so",
+        (_, None) => "nothing to do: it goes on by itself",
+    };
+    Some(words.to_owned())
+}
+
+/// Returns when a wait ends by itself, and what happens then.
+fn timed(wait: &WaitingFor, now: Timestamp) -> Option<String> {
+    let until = wait.until?;
+    let then = wait.then.as_deref().unwrap_or("it ends");
+    let left = until.duration_since(now);
+    Some(if left.is_positive() {
+        format!("in {} ({}): {then}", duration(left), instant(until))
+    } else {
+        format!("now, since {}: {then}", instant(until))
+    })
+}
