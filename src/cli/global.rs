@@ -1,11 +1,14 @@
 //! The flags of every command: colour, how much is logged and how.
 
+use std::fmt;
 use std::io::Write;
 use std::sync::OnceLock;
 
 use anstream::ColorChoice;
 use clap::{ArgAction, Args, ValueEnum};
+use tracing::field::Field;
 use tracing_subscriber::filter::filter_fn;
+use tracing_subscriber::fmt::format::{Writer, debug_fn};
 use tracing_subscriber::layer::SubscriberExt;
 use tracing_subscriber::util::SubscriberInitExt;
 use tracing_subscriber::{EnvFilter, Layer};
@@ -112,7 +115,7 @@ impl Global {
             })
             .with_ansi(false);
         let lines = match self.log_format {
-            LogFormat::Text => lines.boxed(),
+            LogFormat::Text => lines.fmt_fields(debug_fn(text_field)).boxed(),
             LogFormat::Json => lines.json().flatten_event(true).boxed(),
         };
         let quiet = filter_fn(|metadata| !QUOTING.contains(&metadata.target()));
@@ -120,6 +123,18 @@ impl Global {
         let _ = tracing_subscriber::registry()
             .with(lines.with_filter(filter).with_filter(quiet))
             .try_init();
+    }
+}
+
+/// Fields that a message says itself: for programs, which read records as JSON.
+const SAID: [&str; 5] = ["applied", "changed", "deleted", "unchanged", "took_ms"];
+
+/// Writes a field of a record as text: the message, then `name=value`.
+fn text_field(writer: &mut Writer<'_>, field: &Field, value: &dyn fmt::Debug) -> fmt::Result {
+    match field.name() {
+        "message" => write!(writer, "{value:?}"),
+        name if SAID.contains(&name) => Ok(()),
+        name => write!(writer, " {name}={value:?}"),
     }
 }
 
@@ -170,11 +185,15 @@ mod tests {
         let lines = tracing_subscriber::fmt::layer()
             .with_writer(move || Log { safe, to: to.clone() })
             .with_ansi(false);
-        let lines = if json { lines.json().boxed() } else { lines.boxed() };
+        let lines = if json {
+            lines.json().boxed()
+        } else {
+            lines.fmt_fields(debug_fn(text_field)).boxed()
+        };
         let subscriber = tracing_subscriber::registry().with(lines);
         tracing::subscriber::with_default(subscriber, || {
             let name = "pa\u{1b}[2J\n2026-01-01 WARN forged\r\u{202e}\u{9b}x";
-            tracing::warn!(file = %name, object = ?name, "cannot read {name}");
+            tracing::warn!(file = %name, object = ?name, took_ms = 5, "cannot read {name}");
         });
         String::from_utf8(kept.0.lock().unwrap().clone()).unwrap()
     }
@@ -192,7 +211,13 @@ mod tests {
             );
             assert!(record.contains("cannot read pa"), "{record:?}");
             if json {
-                serde_json::from_str::<serde_json::Value>(record).unwrap();
+                let record: serde_json::Value = serde_json::from_str(record).unwrap();
+                assert_eq!(record["fields"]["took_ms"], 5);
+            } else {
+                assert!(
+                    !record.contains("took_ms") && record.contains(" file="),
+                    "{record:?}"
+                );
             }
         }
     }

@@ -378,17 +378,22 @@ async fn planned(options: &Options, expected: &Expected, cancel: &CancellationTo
 async fn once(options: Options, cancel: CancellationToken) -> Result<ExitCode> {
     let summary = reconcile::once(options, cancel).await?;
     tell(&summary)?;
-    Ok(if summary.is_clean() {
-        ExitCode::SUCCESS
-    } else {
-        ExitCode::from(Kind::User.exit_code())
-    })
+    if summary.is_clean() {
+        return Ok(ExitCode::SUCCESS);
+    }
+    let why = format!(
+        "not everything is as Git wants it: {}",
+        summary.undone().join("; ")
+    );
+    output::problem(&why, None, None);
+    Ok(ExitCode::from(Kind::User.exit_code()))
 }
 
 fn tell(summary: &Summary) -> Result<()> {
     for (name, report) in &summary.syncs {
+        let done = summary.done.get(name).copied().unwrap_or_default();
         output::data(format!(
-            "sync {name}: {} objects at {}\n",
+            "sync {name}: {} objects at {}: {done}\n",
             report.desired,
             report.revision.short()
         ))?;

@@ -17,7 +17,7 @@ use super::publish::Publisher;
 use super::refusals::Refusals;
 use super::running::{Running, Stop, apart};
 use super::settings::Repos;
-use super::sync::{Abandoned, LeftBehind, Selection, Sync, SyncReport};
+use super::sync::{Abandoned, Done, LeftBehind, Selection, Sync, SyncReport};
 use super::templates::AllTemplates;
 use super::verdicts::{Pages, Saying, Statuses};
 use super::{GitRecords, settings};
@@ -134,6 +134,8 @@ pub struct Elsewhere {
 #[derive(Clone, Debug)]
 pub struct Summary {
     pub syncs: Vec<(String, Arc<SyncReport>)>,
+    /// What each sync did, in all of its passes.
+    pub done: BTreeMap<String, Done>,
     /// Namespace, name and phase of every migration.
     pub migrations: Vec<(String, String, Phase)>,
     /// Namespace and name of those that failed and that this repository asks for, itself or by an intent that moves many.
@@ -147,6 +149,15 @@ impl Summary {
     /// Returns whether everything is as Git wants it: synced, and no intent that failed.
     pub fn is_clean(&self) -> bool {
         self.syncs.iter().all(|(_, report)| report.is_clean()) && self.failed.is_empty()
+    }
+
+    /// Returns why it isn't clean, each sync and each intent for itself; nothing when it is.
+    pub fn undone(&self) -> Vec<String> {
+        let unclean = self.syncs.iter().filter(|(_, report)| !report.is_clean());
+        let syncs = unclean.map(|(name, report)| format!("sync {name}: {}", report.undone().join("; ")));
+        let failed = self.failed.iter();
+        let failed = failed.map(|(namespace, name)| format!("Migration {namespace}/{name} failed"));
+        syncs.chain(failed).collect()
     }
 }
 
@@ -289,8 +300,11 @@ async fn work_once(
             saying.say(&layout.seen().overview());
         }
         layout.publisher(options.web.clone()).once().await?;
+        let done = layout.syncs.iter();
+        let done = done.map(|(name, sync)| (name.clone(), sync.total())).collect();
         Ok(Summary {
             syncs,
+            done,
             migrations,
             failed,
             left_behind,

@@ -7,6 +7,7 @@ mod decide;
 mod depend;
 mod desired;
 mod dirty;
+mod done;
 mod doubt;
 mod fights;
 mod followed;
@@ -31,6 +32,7 @@ pub(super) use left_behind::{Abandoned, stays, why};
 pub(super) use preview::{Live, of_removed_sync, plan_part};
 
 pub use desired::{Desired, DesiredFeed, Selection};
+pub use done::Done;
 pub use left_behind::LeftBehind;
 pub use preview::{Range, plan_revision};
 pub use prune::PruneReport;
@@ -117,6 +119,8 @@ pub struct Sync {
     reports: watch::Sender<Option<Arc<SyncReport>>>,
     /// Before what failed as a whole is tried again.
     delays: Delays,
+    /// What its passes have done so far.
+    total: Done,
     /// What is known of this sync's set, when it prunes.
     pruner: Option<Pruner>,
     meter: Option<SyncMeter>,
@@ -150,6 +154,7 @@ impl Sync {
             dropped: BTreeSet::new(),
             desired: watch::Sender::new(None),
             reports: watch::Sender::new(None),
+            total: Done::default(),
             pruner,
             meter: None,
         }

@@ -206,6 +206,7 @@ mod tests {
     use std::time::Duration;
 
     use super::*;
+    use crate::reconcile::sync::Done;
     use cutover_karmada::name::GroupKind;
 
     fn revision(digit: &str) -> Revision {
@@ -227,6 +228,7 @@ mod tests {
             finished_at: Timestamp::UNIX_EPOCH,
             objects: objects.iter().map(object).collect(),
             desired: 3,
+            done: Done::default(),
             unhealthy: BTreeMap::new(),
             problems: Vec::new(),
             orphaned: Vec::new(),

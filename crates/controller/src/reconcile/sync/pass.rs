@@ -12,7 +12,7 @@ use tokio::time::Instant;
 use super::decide::{Decider, Held};
 use super::dirty::Dirty;
 use super::gate::Gated;
-use super::{LISTED_WITHIN, ObjectReport, ObjectResult, Sync, SyncReport, Wait, depend, namespaces};
+use super::{Done, LISTED_WITHIN, ObjectReport, ObjectResult, Sync, SyncReport, Wait, depend, namespaces};
 use cutover_cluster::{self as cluster, Answers, Failure, Outcome, Write, off_the_runtime};
 use cutover_core::api::SYNC_MANAGER;
 use cutover_core::error::Error;
@@ -57,20 +57,27 @@ impl Sync {
                 break;
             }
         }
+        let before = self.deleted_so_far();
         let pruned = self.prune(&revision).await;
+        let deleted = self.deleted_so_far().saturating_sub(before);
         let standing = self.standing.reports();
         results.extend(standing.map(|(key, report)| (key.clone(), report.clone())));
+        let desired = self.placed.objects.len();
+        let done = Done::of(&results, desired, deleted);
+        self.total = self.total.and_then(done);
         let report = Arc::new(SyncReport {
             revision,
             started_at,
             finished_at: Timestamp::now(),
             objects: results,
-            desired: self.placed.objects.len(),
+            desired,
+            done,
             unhealthy: self.waves.unhealthy(),
             problems: self.source.first_problems(),
             orphaned: self.orphaned(),
             pruned,
         });
+        self.log_done(&report);
         self.reports.send_replace(Some(Arc::clone(&report)));
         if let Some(meter) = &mut self.meter {
             meter.passed(&report);
@@ -245,6 +252,7 @@ impl Sync {
             .iter()
             .map(|write| (write.entry.key.clone(), write.live.clone()));
         let decided_on: BTreeMap<ObjectKey, Option<String>> = live.collect();
+        let corrections = self.corrections(&due);
         let Answers {
             mut outcomes,
             versions,
@@ -263,6 +271,9 @@ impl Sync {
             for (key, outcome) in outcomes {
                 let version = versions.get(&key).map(String::as_str);
                 let decided_on = decided_on.get(&key);
+                if let Some(fields) = corrections.get(&key) {
+                    self.log_correction(&key, &outcome, fields);
+                }
                 let overtaken = decided_on.is_some_and(|version| *version != self.observer.version(&key));
                 self.applied(key.clone(), place, outcome, version, results);
                 if overtaken {

@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use jiff::Timestamp;
 
-use super::PruneReport;
+use super::{Done, PruneReport};
 use cutover_cluster::Outcome;
 pub use cutover_core::plan::Problem;
 use cutover_core::plan::drift::DriftedField;
@@ -22,6 +22,8 @@ pub struct SyncReport {
     pub objects: BTreeMap<ObjectKey, ObjectReport>,
     /// How many objects Git has in all.
     pub desired: usize,
+    /// What this pass did.
+    pub done: Done,
     /// Objects that are applied and not healthy, and what is missing. Known only of a sync with `wait`.
     pub unhealthy: BTreeMap<ObjectKey, String>,
     /// What could not be read in Git.
@@ -202,6 +204,45 @@ impl SyncReport {
         self.problems.is_empty() && self.objects.values().all(is_done)
     }
 
+    /// Returns whether an object was as Git wanted it after this pass.
+    pub(super) fn was_in_sync(&self, key: &ObjectKey) -> bool {
+        let report = self.objects.get(key);
+        report.is_none_or(
+            |report| matches!(&report.result, ObjectResult::Applied(outcome) if outcome.is_in_sync()),
+        )
+    }
+
+    /// Returns why it isn't clean: how much of what, an object each by name. Nothing where it is.
+    pub fn undone(&self) -> Vec<String> {
+        let mut kinds: BTreeMap<&'static str, Vec<&ObjectKey>> = BTreeMap::new();
+        for (key, report) in self.objects.iter().filter(|(_, report)| !is_done(report)) {
+            kinds.entry(undone(&report.result)).or_default().push(key);
+        }
+        if let Some(pruned) = &self.pruned {
+            let (stays, waits) = (
+                "not in Git any more and cannot be deleted",
+                "waiting for deletion",
+            );
+            kinds.entry(stays).or_default().extend(pruned.blocked.keys());
+            let waiting = pruned.waiting.iter();
+            let waiting = waiting.filter(|_| !pruned.is_clean());
+            kinds.entry(waits).or_default().extend(waiting);
+        }
+        let files = match self.problems.len() {
+            0 => None,
+            1 => Some("1 problem in the files".to_owned()),
+            several => Some(format!("{several} problems in the files")),
+        };
+        let objects = kinds
+            .into_iter()
+            .filter_map(|(what, keys)| match keys.as_slice() {
+                [] => None,
+                [only] => Some(format!("{only} {what}")),
+                [first, rest @ ..] => Some(format!("{first} and {} more {what}", rest.len())),
+            });
+        files.into_iter().chain(objects).collect()
+    }
+
     /// Returns the first reason why a sync that depends on this one has to wait; `None` when it hasn't to.
     pub fn unready(&self) -> Option<String> {
         if !self.is_applied() {
@@ -224,6 +265,20 @@ impl SyncReport {
 fn listed(fields: &[DriftedField]) -> String {
     let fields: Vec<String> = fields.iter().map(ToString::to_string).collect();
     fields.join(", ")
+}
+
+/// Returns in a few words why an object isn't as Git wants it.
+const fn undone(result: &ObjectResult) -> &'static str {
+    match result {
+        ObjectResult::Applied(Outcome::NotServed) => "of a kind that is not served",
+        ObjectResult::Applied(Outcome::Recreating { .. }) => "waiting for the deletion of the old object",
+        ObjectResult::Applied(_) => "refused",
+        ObjectResult::Blocked { .. } => "blocked",
+        ObjectResult::Waiting(_) => "waiting",
+        ObjectResult::Contested { .. } => "changed back by another client",
+        ObjectResult::HeldBack { .. } => "held back",
+        ObjectResult::Drifted { .. } => "drifted",
+    }
 }
 
 fn is_done(report: &ObjectReport) -> bool {
