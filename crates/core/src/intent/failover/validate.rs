@@ -20,6 +20,13 @@ pub fn validate(spec: &FailoverPlanSpec, profile: &WorkloadProfileSpec) -> Vec<F
             "leave the failover to Karmada with purge mode Directly, or move it by Migrations",
         ));
     }
+    if profile.hold.is_empty() {
+        findings.push(Finding::new(
+            "NoHold",
+            "the profile has no patch that holds a copy: nothing would keep a second one from writing",
+            "give the profile a patch in spec.hold",
+        ));
+    }
     let known = |handle: &str| profile.capture.iter().any(|rule| rule.name == handle);
     for preserved in spec
         .preserved
@@ -33,4 +40,21 @@ pub fn validate(spec: &FailoverPlanSpec, profile: &WorkloadProfileSpec) -> Vec<F
         ));
     }
     findings
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn a_profile_that_holds_no_copy_guards_nothing() {
+        let spec = json!({"workload": {"apiVersion": "flink.apache.org/v1beta1", "kind": "FlinkDeployment", "name": "orders"}});
+        let spec: FailoverPlanSpec = serde_json::from_value(spec).unwrap();
+        let mut profile = crate::profile::built_in().unwrap()[0].spec.clone();
+        assert_eq!(validate(&spec, &profile), []);
+        profile.hold.clear();
+        assert_eq!(validate(&spec, &profile)[0].code, "NoHold");
+    }
 }

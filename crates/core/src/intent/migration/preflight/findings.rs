@@ -244,6 +244,17 @@ pub(super) fn patch_findings(
         .collect()
 }
 
+/// Returns what is wrong with a profile that lets every copy run: the target's would, as soon as it is created.
+pub(super) fn hold_finding(profile: &WorkloadProfileSpec) -> Option<Finding> {
+    (profile.stateful && profile.hold.is_empty()).then(|| {
+        Finding::new(
+            "NoHold",
+            "the profile has no patch that holds a copy: two copies of a workload with state would run",
+            "give the profile a patch in spec.hold",
+        )
+    })
+}
+
 pub(super) fn template_findings(template: &Value) -> Vec<Finding> {
     let retains = template
         .pointer("/metadata/labels")
@@ -257,4 +268,19 @@ pub(super) fn template_findings(template: &Value) -> Vec<Finding> {
         )];
     }
     Vec::new()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_profile_with_state_that_holds_no_copy_is_refused() {
+        let mut profile = crate::profile::built_in().unwrap()[0].spec.clone();
+        assert!(hold_finding(&profile).is_none());
+        profile.hold.clear();
+        assert_eq!(hold_finding(&profile).unwrap().code, "NoHold");
+        profile.stateful = false;
+        assert!(hold_finding(&profile).is_none());
+    }
 }
