@@ -4,6 +4,7 @@ use schemars::JsonSchema;
 use serde::Serialize;
 use serde_json::Value;
 
+use super::fields::FieldChange;
 use super::view::{Shown, View};
 use super::{Action, Forecast, Problem, Summary};
 use crate::api::API_VERSION;
@@ -159,33 +160,36 @@ fn planned(shown: Shown<'_>) -> PlannedChange {
 }
 
 fn fields(shown: Shown<'_>) -> Vec<PlannedField> {
-    let field = |path: String, field: String, before: Option<Value>, after: Option<Value>| {
+    match (&shown.before, &shown.after) {
+        (None, None) => Vec::new(),
+        (Some(_), Some(_)) => shown.fields().into_iter().map(planned_field).collect(),
+        _ => vec![PlannedField::new(
+            String::new(),
+            String::new(),
+            shown.before,
+            shown.after,
+        )],
+    }
+}
+
+/// Returns a field that changes, whose secrets are masked already.
+pub(super) fn planned_field(change: FieldChange) -> PlannedField {
+    let (path, field) = (change.path.pointer(), change.path.to_string());
+    PlannedField::new(path, field, change.before, change.after)
+}
+
+impl PlannedField {
+    fn new(path: String, field: String, before: Option<Value>, after: Option<Value>) -> Self {
         let masked = [&before, &after]
             .into_iter()
             .flatten()
             .any(|value| value.to_string().contains(MASK));
-        PlannedField {
+        Self {
             path,
             field,
             before,
             after,
             masked,
         }
-    };
-    match (&shown.before, &shown.after) {
-        (None, None) => Vec::new(),
-        (Some(_), Some(_)) => shown
-            .fields()
-            .into_iter()
-            .map(|change| {
-                field(
-                    change.path.pointer(),
-                    change.path.to_string(),
-                    change.before,
-                    change.after,
-                )
-            })
-            .collect(),
-        _ => vec![field(String::new(), String::new(), shown.before, shown.after)],
     }
 }

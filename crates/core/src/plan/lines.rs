@@ -3,7 +3,7 @@
 use serde_json::Value;
 use similar::{ChangeTag, DiffOp, TextDiff};
 
-use super::fields::FieldChange;
+use super::fields::{FieldChange, differences};
 use super::view::Shown;
 use super::yaml::{path_of, to_yaml};
 
@@ -57,17 +57,18 @@ pub(crate) fn of_change(shown: &Shown<'_>, style: DiffStyle, context: usize) -> 
     match (&shown.before, &shown.after) {
         (None, Some(after)) => whole(Sign::Added, after, style),
         (Some(before), None) if style == DiffStyle::Unified => whole(Sign::Removed, before, style),
-        (Some(before), Some(after)) => {
-            let fields = shown.fields();
-            match style {
-                DiffStyle::Fields => by_field(&fields),
-                DiffStyle::Auto if reads_well(&fields) => by_field(&fields),
-                DiffStyle::Auto | DiffStyle::Unified => {
-                    unified(&to_yaml(before), &to_yaml(after), context, true)
-                }
-            }
-        }
+        (Some(before), Some(after)) => between(before, after, style, context),
         _ => Vec::new(),
+    }
+}
+
+/// Returns the lines of what differs between two contents of one object.
+pub(super) fn between(before: &Value, after: &Value, style: DiffStyle, context: usize) -> Vec<Line> {
+    let fields = differences(before, after);
+    match style {
+        DiffStyle::Fields => by_field(&fields),
+        DiffStyle::Auto if reads_well(&fields) => by_field(&fields),
+        DiffStyle::Auto | DiffStyle::Unified => unified(&to_yaml(before), &to_yaml(after), context, true),
     }
 }
 

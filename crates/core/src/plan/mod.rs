@@ -18,6 +18,7 @@
 mod annotations;
 pub mod applyset;
 mod defaults;
+mod difference;
 pub mod drift;
 mod fields;
 mod forecast;
@@ -47,6 +48,7 @@ pub use annotations::{
     ApplyOptions, FORCE_ANNOTATION, RECREATE_ANNOTATION, WAIT_ANNOTATION, WAVE_ANNOTATION,
 };
 pub use defaults::without_defaults;
+pub use difference::Difference;
 pub use forecast::{Forecast, ForecastMove, ForecastStep, Outcome};
 pub use hash::{Expected, Hash, NotAHash};
 pub use health::{Health, binding_of, health};

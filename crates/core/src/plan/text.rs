@@ -106,6 +106,16 @@ pub(super) fn text(view: &View<'_>, options: &TextOptions) -> String {
     out.text
 }
 
+/// Returns lines as a plan shows them.
+pub(super) fn lines(lines: &[Line], options: &TextOptions) -> String {
+    let mut out = Out {
+        text: String::new(),
+        options,
+    };
+    lines.iter().for_each(|line| out.line(line));
+    out.text
+}
+
 struct Out<'a> {
     text: String,
     options: &'a TextOptions,
