@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 
 use super::PatchOp;
 
-/// Patches may use `${captured.NAME}`, `${attempt}` and `${object.PATH}`; expressions are CEL over `object`.
+/// Patches may use `${captured.NAME}` and `${attempt}`, selectors `${object.PATH}`; expressions are CEL over `object`.
 #[derive(CustomResource, Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[kube(
     group = "cutover.dev",

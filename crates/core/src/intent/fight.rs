@@ -193,7 +193,8 @@ pub fn with_pin(
     overrides::effective(template, cluster, &cluster_wide, &namespaced)
 }
 
-fn differ(mut one: Value, mut other: Value, ignored: &[String]) -> bool {
+/// Returns whether two manifests differ in anything but what is ignored, and annotations.
+pub(super) fn differ(mut one: Value, mut other: Value, ignored: &[String]) -> bool {
     for manifest in [&mut one, &mut other] {
         for pointer in ignored {
             remove(manifest, pointer);

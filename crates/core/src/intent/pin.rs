@@ -4,12 +4,16 @@
 //!
 //! Holding is always by `exclude`, so a cluster that joins or is listed later is born held.
 
+mod trial;
+
 use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::fmt;
 use std::sync::Arc;
 
 use serde_json::json;
+
+pub use trial::{Failed, Role, has_to_stay, trial};
 
 use super::effect::Exactly;
 use super::proof::{Loose, Release, Sole, Stateless};

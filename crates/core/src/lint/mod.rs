@@ -14,6 +14,7 @@ pub mod kubernetes;
 mod moves;
 pub mod nearest;
 mod objects;
+mod profiles;
 mod references;
 mod rollout_policy;
 pub mod schema;
@@ -171,6 +172,7 @@ pub fn check(set: &Set, context: &Context) -> Vec<Finding> {
     gradual::check(set, &mut findings);
     intents::check(set, context, &mut findings);
     expressions::check(set, &mut findings);
+    profiles::check(set, &mut findings);
     let schemas = context
         .schemas
         .with_definitions(set.definitions().map(|object| &object.value));

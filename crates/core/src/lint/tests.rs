@@ -673,8 +673,8 @@ spec:
   requires:
   - {cel: "has(object.spec.replicas)", message: it has no replicas}
   stateful: true
-  suspend: []
-  hold: []
+  suspend: [{op: add, path: /spec/replicas, value: 0}]
+  hold: [{op: add, path: /spec/replicas, value: 0}]
   start: []
   restart: []
   observedWhen: object.status.observedGeneration == object.metadata.generation
@@ -713,6 +713,40 @@ fn expressions_of_profiles_are_compiled() {
       --> a.yaml:18:53
     hint: docs/reference/profiles.md says what an expression may use, and its limits
     "#);
+}
+
+#[test]
+fn of_two_profiles_for_one_kind_it_is_reported_which_is_used() {
+    let second = PROFILE
+        .replace("name: queue", "name: broker")
+        .replace("[Queue]", "[Broker, Queue]");
+    insta::assert_snapshot!(check_text(&format!("{PROFILE}---\n{second}")), @r"
+    warning[CUT0161]: WorkloadProfile queue is for Queue.example.org, and so is WorkloadProfile broker (a.yaml:23:51): by the order of their names broker is used, unless an intent names a profile
+      --> a.yaml:5:43
+    hint: take the kind out of one of them, or name a profile in spec.profile of every intent
+    ");
+}
+
+#[test]
+fn a_patch_that_cannot_be_written_is_found_with_its_place() {
+    let text = PROFILE.replace(
+        "  start: []",
+        "  start: [{op: add, path: /spec/from, value: '${captured.offset}'}]",
+    );
+    insta::assert_snapshot!(check_text(&text), @r"
+    error[CUT0162]: spec.start.0.value of WorkloadProfile queue cannot be used: ${captured.offset} may have no value: no rule of capture is named offset and required
+      --> a.yaml:11:46
+    hint: docs/reference/profiles.md says what a patch may use
+    ");
+    let text = PROFILE.replace(
+        "  hold: [{op: add, path: /spec/replicas, value: 0}]",
+        "  hold: []",
+    );
+    insta::assert_snapshot!(check_text(&text), @r"
+    error[CUT0162]: spec.hold of WorkloadProfile queue cannot be used: without a patch, a second copy runs as soon as it is created
+      --> a.yaml:10:9
+    hint: docs/reference/profiles.md says what a patch may use
+    ");
 }
 
 #[test]

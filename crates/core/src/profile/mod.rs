@@ -2,8 +2,12 @@
 //!
 //! An expression that cannot be evaluated is an error, never a no: what follows from it is decided by the caller.
 
+pub mod catalog;
+mod evaluation;
 mod expression;
 mod mistakes;
+pub mod outline;
+mod patches;
 mod path;
 mod template;
 
@@ -12,11 +16,14 @@ use std::sync::{Arc, LazyLock, PoisonError, RwLock};
 
 use serde_json::Value;
 
-use crate::api::{CaptureRule, Check, PatchOp, Requirement, WorkloadProfile, WorkloadProfileSpec};
+use crate::api::{CaptureRule, Check, PatchOp, Pods, Requirement, WorkloadProfile, WorkloadProfileSpec};
 use cutover_karmada::LabelSelector;
 use cutover_karmada::name::Gvk;
+pub use evaluation::{Evaluated, Says, evaluate, field};
 use expression::Expression;
+pub use expression::{Found, Seen};
 pub use mistakes::{Mistake, mistakes, mistakes_of_checks};
+pub use patches::patch_mistakes;
 use path::Path;
 pub use template::Variables;
 
@@ -282,25 +289,7 @@ impl Profile {
         let Some(pods) = &self.0.spec.no_pods else {
             return Ok(None);
         };
-        if let Some(pointer) = &pods.selector_at {
-            let found = object.pointer(pointer).cloned().unwrap_or_default();
-            let selector: LabelSelector = serde_json::from_value(found).unwrap_or_default();
-            let selector = selector.to_string();
-            // An empty one would mean the pods of everybody.
-            return if selector.is_empty() {
-                Err(Error::NoSelector(pointer.clone()))
-            } else {
-                Ok(Some(selector))
-            };
-        }
-        let variables = Variables {
-            object: Some(object),
-            ..Variables::default()
-        };
-        pods.label_selector
-            .as_deref()
-            .map(|selector| variables.fill_text(selector))
-            .transpose()
+        pods_of(pods, object)
     }
 
     /// Returns the state handles that a stopped copy leaves.
@@ -377,6 +366,27 @@ impl Profile {
     }
 }
 
+/// Returns the label selector of the pods of an object.
+fn pods_of(pods: &Pods, object: &Value) -> Result<Option<String>, Error> {
+    if let Some(pointer) = &pods.selector_at {
+        let found = object.pointer(pointer).cloned().unwrap_or_default();
+        let selector: LabelSelector = serde_json::from_value(found).unwrap_or_default();
+        let selector = selector.to_string();
+        // An empty one would mean the pods of everybody.
+        return if selector.is_empty() {
+            Err(Error::NoSelector(pointer.clone()))
+        } else {
+            Ok(Some(selector))
+        };
+    }
+    let variables = Variables {
+        object: Some(object),
+        ..Variables::default()
+    };
+    let selector = pods.label_selector.as_deref();
+    selector.map(|selector| variables.fill_text(selector)).transpose()
+}
+
 /// A handle is handed to another copy as it is: what is no text, or blank, is none.
 fn handle_at(object: &Value, rule: &Rule) -> Result<Option<String>, NoCapture> {
     let found = rule.path.find(object)?;
@@ -431,15 +441,25 @@ fn compile_check(check: &Check) -> Result<Expression, Error> {
     Expression::over(variable, field, &check.cel).map_err(|message| Error::Evaluation { field, message })
 }
 
-const BUILT_IN: &[&str] = &[
-    include_str!("builtin/flink.yaml"),
-    include_str!("builtin/deployment.yaml"),
-    include_str!("builtin/statefulset.yaml"),
-    include_str!("builtin/argo-rollout.yaml"),
+/// The built-in profiles: what their files are called in messages, and their texts.
+const BUILT_IN: &[(&str, &str)] = &[
+    ("built-in/flink.yaml", include_str!("builtin/flink.yaml")),
+    (
+        "built-in/deployment.yaml",
+        include_str!("builtin/deployment.yaml"),
+    ),
+    (
+        "built-in/statefulset.yaml",
+        include_str!("builtin/statefulset.yaml"),
+    ),
+    (
+        "built-in/argo-rollout.yaml",
+        include_str!("builtin/argo-rollout.yaml"),
+    ),
 ];
 
 static READ: LazyLock<Result<Vec<WorkloadProfile>, Error>> = LazyLock::new(|| {
-    let read = BUILT_IN.iter().map(|text| serde_yaml::from_str(text));
+    let read = BUILT_IN.iter().map(|(_, text)| serde_yaml::from_str(text));
     read.collect::<Result<_, _>>().map_err(|error| Error::Invalid {
         profile: "built-in".to_owned(),
         field: "spec",
@@ -452,7 +472,8 @@ pub fn built_in() -> Result<&'static [WorkloadProfile], Error> {
     READ.as_deref().map_err(Clone::clone)
 }
 
-/// Returns the profile for a kind: the named one, else one that applies to it; those given win over built-in ones.
+/// Returns the profile for a kind: the named one, else one that applies to it; those given win over built-in ones, and among
+/// those given the first by name, in whatever order they come.
 pub fn find(
     given: &[WorkloadProfile],
     name: Option<&str>,
@@ -465,7 +486,11 @@ pub fn find(
             applies_to.group == kind.group && applies_to.kinds.contains(&kind.kind)
         }
     };
-    Ok(given.iter().chain(built_in()?).find(fits).cloned())
+    let own = given
+        .iter()
+        .filter(fits)
+        .min_by_key(|profile| &profile.metadata.name);
+    Ok(own.or(built_in()?.iter().find(fits)).cloned())
 }
 
 #[cfg(test)]

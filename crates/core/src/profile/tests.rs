@@ -158,3 +158,32 @@ fn an_expression_over_an_unknown_variable_is_refused_before_it_is_used() {
         })
     ));
 }
+
+#[test]
+fn of_several_profiles_for_one_kind_the_first_by_name_is_found_in_whatever_order_they_come() {
+    let named = |name: &str, kind: &str| {
+        let mut profile = built_in().unwrap()[0].clone();
+        profile.metadata.name = Some(name.to_owned());
+        profile.spec.applies_to.kinds = vec![kind.to_owned()];
+        profile
+    };
+    let (first, second) = (named("a", "FlinkDeployment"), named("b", "FlinkDeployment"));
+    let kind = Gvk::new("flink.apache.org/v1beta1", "FlinkDeployment");
+    for given in [[first.clone(), second.clone()], [second, first]] {
+        let name = |named| {
+            find(&given, named, &kind)
+                .unwrap()
+                .unwrap()
+                .metadata
+                .name
+                .unwrap()
+        };
+        assert_eq!(name(None), "a");
+        assert_eq!(name(Some("b")), "b");
+        assert_eq!(name(Some("flink")), "flink");
+    }
+    let built_in = find(&[named("c", "FlinkSessionJob")], None, &kind)
+        .unwrap()
+        .unwrap();
+    assert_eq!(built_in.metadata.name.as_deref(), Some("flink"));
+}

@@ -21,6 +21,7 @@ mod many;
 mod markdown;
 mod next;
 mod notice;
+mod profile;
 pub mod review;
 mod rollout;
 mod rollout_policy;
@@ -62,6 +63,9 @@ pub use history::{
 };
 pub use many::{MANY, Many, moves_events};
 pub use notice::{Body, Format, Notice};
+pub use profile::{
+    Trial, TrialAs, TrialProblem, built_in_profiles, explain_profile, profiles_document, profiles_text,
+};
 pub use rollout::rollout_events;
 pub use rollout_policy::rollout_policy_events;
 pub use shift::shift_events;

@@ -3,6 +3,7 @@
 //! Expressions come from whoever may push: parsing one and evaluating it are bounded (docs/decisions/0012).
 
 mod meter;
+mod reads;
 mod syntax;
 mod value;
 
@@ -17,6 +18,8 @@ use serde_json::Value;
 
 use super::Error;
 use meter::{METER, Meter, STEPS};
+pub(super) use reads::written_pointer;
+pub use reads::{Found, Seen};
 use syntax::Parsed;
 
 #[derive(Debug)]
@@ -45,7 +48,12 @@ impl Expression {
         self.outcome(value::parts(&self.compiled.parts, object))
     }
 
-    /// The same of a number, which JSON couldn't say when it is not finite.
+    /// Returns what the expression reads in an object, with its secrets masked.
+    pub(super) fn sees(&self, object: &Value) -> Vec<Seen> {
+        reads::seen(&self.compiled.reads, object)
+    }
+
+    /// Returns whether the expression holds of a number, which JSON couldn't say when it is not finite.
     pub(super) fn holds_of(&self, value: f64) -> Result<bool, Error> {
         self.outcome(Box::new(CelDouble::from(value)))
     }

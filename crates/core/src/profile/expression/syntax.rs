@@ -4,6 +4,7 @@ use cel::common::ast::{CallExpr, ComprehensionExpr, Expr, IdedExpr, LiteralValue
 use cel::parser::{ParseErrors, Parser};
 
 use super::meter;
+use super::reads::{self, Step};
 use cutover_karmada::parts::{Parts, operands};
 
 /// The longest expression, in bytes.
@@ -69,6 +70,8 @@ const FUNCTIONS: &[&str] = &[
 pub(super) struct Parsed {
     pub(super) root: IdedExpr,
     pub(super) parts: Parts,
+    /// The paths that it reads, for people.
+    pub(super) reads: Vec<Vec<Step>>,
     /// What it costs without its loops.
     pub(super) steps: u64,
 }
@@ -102,9 +105,15 @@ fn parse_here(variable: &str, source: &str) -> Result<Parsed, String> {
         return Err(format!("unknown variable {unknown}: only {variable} is known"));
     }
     let parts = Parts::of(&root, variable);
+    let reads = reads::reads(&root, variable);
     let steps = meter::steps(&root);
     meter::meter(&mut root);
-    Ok(Parsed { root, parts, steps })
+    Ok(Parsed {
+        root,
+        parts,
+        reads,
+        steps,
+    })
 }
 
 fn syntax_errors(errors: &ParseErrors) -> String {

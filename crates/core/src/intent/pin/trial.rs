@@ -1,0 +1,209 @@
+//! What a pin makes of one object by a profile, without a control plane: for whoever writes the profile. The patches are filled
+//! in, compiled and applied by what writes pins, and by what computes Works of them.
+
+use std::collections::BTreeMap;
+
+use serde_json::Value;
+
+use super::{Token, Writer, plaintext};
+use crate::api::PatchOp;
+use crate::intent::fight::differ;
+use crate::profile::{self, Action, Profile, Variables};
+use cutover_karmada::name::ClusterName;
+use cutover_karmada::overrides::apply_overriders;
+
+/// What a pin asks of a copy.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Role {
+    /// Not to run: no cluster may.
+    Held,
+    /// To stop, with its state saved.
+    Stopped,
+    /// To run from a state handle, as the first copy in its cluster.
+    Started,
+}
+
+/// Why a patch can't be written, or not on this object.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{field}: {message}")]
+pub struct Failed {
+    /// The patch of the profile: a JSON pointer.
+    pub pointer: String,
+    /// The same for people.
+    pub field: String,
+    pub message: String,
+}
+
+/// Returns what an object becomes in a cluster where a pin asks this of it. `captured`: the handles that a start is given.
+pub fn trial(
+    profile: &Profile,
+    role: Role,
+    captured: &BTreeMap<String, String>,
+    object: &Value,
+) -> Result<Value, Failed> {
+    let here = ClusterName::new("here");
+    let mut made = object.clone();
+    for (pointer, patch) in patches(profile, role, captured, &here)? {
+        apply_overriders(&mut made, &plaintext(&[patch])).map_err(|cause| failed(pointer, &cause))?;
+    }
+    Ok(made)
+}
+
+/// Returns whether the pin of a copy has to stay until its template has what the pin wrote.
+pub fn has_to_stay(profile: &Profile, template: &Value, made: &Value) -> bool {
+    differ(made.clone(), template.clone(), &profile.spec().ignored_on_removal)
+}
+
+/// Returns the patches that reach a cluster, in the order in which they are applied, by where they stand.
+fn patches(
+    profile: &Profile,
+    role: Role,
+    captured: &BTreeMap<String, String>,
+    here: &ClusterName,
+) -> Result<Vec<(String, PatchOp)>, Failed> {
+    let (token, lists) = token(profile, role, captured, here)?;
+    let rules = token.rules();
+    let reaching = rules.iter().filter(|rule| rule.place.contains(here));
+    let placed = reaching.zip(lists).flat_map(|(rule, list)| {
+        let patches = rule.patches.iter().cloned().enumerate();
+        patches.map(move |(index, patch)| (format!("/spec/{list}/{index}"), patch))
+    });
+    Ok(placed.collect())
+}
+
+/// Returns the token, and the lists of the profile that its rules about a cluster are made of.
+fn token(
+    profile: &Profile,
+    role: Role,
+    captured: &BTreeMap<String, String>,
+    here: &ClusterName,
+) -> Result<(Token, &'static [&'static str]), Failed> {
+    let fill = |action, list: &str, captured: Option<&BTreeMap<String, String>>| {
+        let variables = Variables {
+            captured,
+            attempt: 1,
+            object: None,
+        };
+        profile
+            .patches(action, &variables)
+            .map_err(|error| unfilled(profile, action, list, &error))
+    };
+    let held = Token {
+        may_run: Writer::Nobody,
+        hold: fill(Action::Hold, "hold", None)?,
+        suspended: Vec::new(),
+        suspend: Vec::new(),
+        carry: Vec::new(),
+    };
+    Ok(match role {
+        Role::Held => (held, &["hold"]),
+        Role::Stopped => {
+            let suspend = fill(Action::Suspend, "suspend", None)?;
+            let suspended = vec![here.clone()];
+            (
+                Token {
+                    suspended,
+                    suspend,
+                    ..held
+                },
+                &["hold", "suspend"],
+            )
+        }
+        Role::Started => {
+            let carry = fill(Action::Start, "start", Some(captured))?;
+            let may_run = Writer::Only(here.clone());
+            (
+                Token {
+                    may_run,
+                    carry,
+                    ..held
+                },
+                &["start"],
+            )
+        }
+    })
+}
+
+/// Says which patch it is that can't be filled in.
+fn unfilled(profile: &Profile, action: Action, list: &str, error: &profile::Error) -> Failed {
+    let spec = profile.spec();
+    let patches = match action {
+        Action::Hold => &spec.hold,
+        Action::Suspend => &spec.suspend,
+        Action::Start => &spec.start,
+        Action::Restart => &spec.restart,
+        Action::RestartFrom => &spec.restart_from,
+    };
+    let names_it = |patch: &PatchOp| match (error, &patch.value) {
+        (profile::Error::Variable(name), Some(value)) => value.to_string().contains(&format!("${{{name}}}")),
+        _ => false,
+    };
+    let pointer = match patches.iter().position(names_it) {
+        Some(index) => format!("/spec/{list}/{index}"),
+        None => format!("/spec/{list}"),
+    };
+    failed(pointer, error)
+}
+
+fn failed(pointer: String, why: &dyn std::fmt::Display) -> Failed {
+    Failed {
+        field: profile::field(&pointer),
+        pointer,
+        message: why.to_string(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+    use crate::profile::built_in;
+
+    fn flink() -> Profile {
+        Profile::compile("flink", &built_in().unwrap()[0].spec).unwrap()
+    }
+
+    fn job() -> Value {
+        json!({"spec": {"job": {"state": "running", "upgradeMode": "last-state"}, "flinkConfiguration": {}}})
+    }
+
+    #[test]
+    fn a_copy_that_is_held_carries_the_hold_and_nothing_else() {
+        let made = trial(&flink(), Role::Held, &BTreeMap::new(), &job()).unwrap();
+        assert!(flink().carries_hold(&made));
+        assert_eq!(
+            made["spec"]["job"],
+            json!({"state": "suspended", "upgradeMode": "last-state"})
+        );
+    }
+
+    #[test]
+    fn a_copy_that_is_stopped_is_held_and_saves_its_state() {
+        let made = trial(&flink(), Role::Stopped, &BTreeMap::new(), &job()).unwrap();
+        assert!(flink().carries_hold(&made));
+        assert_eq!(made["spec"]["job"]["upgradeMode"], "savepoint");
+    }
+
+    #[test]
+    fn a_copy_that_is_started_gets_the_handle() {
+        let captured = BTreeMap::from([("savepoint".to_owned(), "s3://a".to_owned())]);
+        let made = trial(&flink(), Role::Started, &captured, &job()).unwrap();
+        assert_eq!(made["spec"]["job"]["initialSavepointPath"], "s3://a");
+        assert!(!flink().carries_hold(&made));
+        assert!(!has_to_stay(&flink(), &job(), &made));
+        let mut template = job();
+        template["spec"]["job"]["state"] = json!("suspended");
+        assert!(has_to_stay(&flink(), &template, &made));
+    }
+
+    #[test]
+    fn a_patch_that_fails_is_named() {
+        let of = |role, object: &Value| trial(&flink(), role, &BTreeMap::new(), object).unwrap_err();
+        assert_eq!(of(Role::Started, &job()).pointer, "/spec/start/2");
+        let bare = json!({"spec": {"job": {"state": "running"}}});
+        let why = of(Role::Stopped, &bare);
+        assert_eq!(why.field, "suspend[2]");
+        assert!(why.message.contains("flinkConfiguration"), "{why}");
+    }
+}

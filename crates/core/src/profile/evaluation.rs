@@ -1,0 +1,275 @@
+//! What each expression and path of a profile makes of one object: for whoever writes the profile. Values are masked.
+
+use serde_json::Value;
+
+use super::expression::{Expression, Seen};
+use super::path::Path;
+use super::{Error, NoCapture, Rule, handle_at, pods_of, text_at};
+use crate::api::{CaptureRule, WorkloadProfileSpec};
+use crate::redact::Secrets;
+
+/// One expression, path or selector of a profile, evaluated.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Evaluated {
+    /// Where it stands in the profile: a JSON pointer.
+    pub pointer: String,
+    /// The same for people: `capture[0].validWhen`.
+    pub field: String,
+    /// As it is written.
+    pub source: String,
+    /// What an expression read; nothing of a path or a selector.
+    pub saw: Vec<Seen>,
+    pub says: Says,
+}
+
+/// What an expression, path or selector says of an object.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Says {
+    Yes,
+    No,
+    /// A requirement that the object meets.
+    Met,
+    /// A requirement that it doesn't meet, with what the profile says of that.
+    NotMet(String),
+    /// A selector that was filled in, or what stands at a path.
+    Value(String),
+    /// There is nothing at a path.
+    Nothing,
+    /// It can't be compiled, or has no value on this object: nothing is decided by it.
+    Fails(String),
+}
+
+/// Evaluates everything that a profile says of a copy, in the order of the reference.
+pub fn evaluate(spec: &WorkloadProfileSpec, object: &Value) -> Vec<Evaluated> {
+    let on = On {
+        object,
+        secrets: Secrets::of([object]),
+    };
+    let requires = spec.requires.iter().enumerate().map(|(index, requirement)| {
+        let mut row = on.judge(format!("/spec/requires/{index}/cel"), &requirement.cel);
+        row.says = match row.says {
+            Says::Yes => Says::Met,
+            Says::No => Says::NotMet(requirement.message.clone()),
+            other => other,
+        };
+        row
+    });
+    let mut rows: Vec<Evaluated> = requires.collect();
+    rows.extend(on.conditions(spec));
+    rows.extend(on.pods(spec));
+    rows.extend(on.rules("capture", &spec.capture));
+    rows.extend(on.rules("lastKnown", &spec.last_known));
+    rows.extend(on.look("inUse", spec.in_use.as_ref()));
+    let keeps = spec.starts_over.iter().filter_map(|rule| rule.unless.as_ref());
+    rows.extend(keeps.map(|unless| on.judge("/spec/startsOver/unless".to_owned(), unless)));
+    rows.extend(on.look("runId", spec.run_id.as_ref()));
+    rows
+}
+
+/// The object that a profile is evaluated on.
+struct On<'a> {
+    object: &'a Value,
+    secrets: Secrets,
+}
+
+impl On<'_> {
+    fn conditions(&self, spec: &WorkloadProfileSpec) -> Vec<Evaluated> {
+        let conditions = [
+            ("observedWhen", Some(&spec.observed_when)),
+            ("suspendedWhen", Some(&spec.suspended_when)),
+            ("healthyWhen", Some(&spec.healthy_when)),
+            ("failedWhen", spec.failed_when.as_ref()),
+            ("ranWhen", spec.ran_when.as_ref()),
+        ];
+        let written = conditions
+            .into_iter()
+            .filter_map(|(name, cel)| Some((name, cel?)));
+        written
+            .map(|(name, cel)| self.judge(format!("/spec/{name}"), cel))
+            .collect()
+    }
+
+    fn judge(&self, pointer: String, source: &str) -> Evaluated {
+        let (saw, says) = match Expression::compile("", source) {
+            Ok(expression) => (
+                expression.sees(self.object),
+                self.truth(expression.holds(self.object)),
+            ),
+            Err(message) => (Vec::new(), Says::Fails(message)),
+        };
+        row(pointer, source, saw, says)
+    }
+
+    fn truth(&self, holds: Result<bool, Error>) -> Says {
+        match holds {
+            Ok(true) => Says::Yes,
+            Ok(false) => Says::No,
+            Err(Error::Evaluation { message, .. }) => Says::Fails(self.secrets.scrub(&message)),
+            Err(other) => self.fails(&other),
+        }
+    }
+
+    fn pods(&self, spec: &WorkloadProfileSpec) -> Option<Evaluated> {
+        let pods = spec.no_pods.as_ref()?;
+        let (field, source) = match (&pods.selector_at, &pods.label_selector) {
+            (Some(at), _) => ("/selectorAt", at.as_str()),
+            (None, Some(selector)) => ("/labelSelector", selector.as_str()),
+            (None, None) => ("", ""),
+        };
+        let says = match pods_of(pods, self.object) {
+            Ok(Some(selector)) => Says::Value(self.secrets.scrub(&selector)),
+            Ok(None) => Says::Nothing,
+            Err(error) => self.fails(&error),
+        };
+        Some(row(format!("/spec/noPods{field}"), source, Vec::new(), says))
+    }
+
+    fn rules(&self, list: &str, rules: &[CaptureRule]) -> Vec<Evaluated> {
+        let mut rows = Vec::new();
+        for (index, rule) in rules.iter().enumerate() {
+            let at = format!("/spec/{list}/{index}");
+            let says = match list {
+                "capture" => self.handle(rule),
+                _ => self.text(&rule.json_path),
+            };
+            rows.push(row(format!("{at}/jsonPath"), &rule.json_path, Vec::new(), says));
+            let valid = rule.valid_when.as_ref();
+            rows.extend(valid.map(|valid| self.judge(format!("{at}/validWhen"), valid)));
+        }
+        rows
+    }
+
+    fn look(&self, field: &str, path: Option<&String>) -> Option<Evaluated> {
+        let path = path?;
+        Some(row(format!("/spec/{field}"), path, Vec::new(), self.text(path)))
+    }
+
+    fn handle(&self, rule: &CaptureRule) -> Says {
+        let path = match Path::parse(&rule.json_path) {
+            Ok(path) => path,
+            Err(error) => return self.fails(&error),
+        };
+        let rule = Rule {
+            name: rule.name.clone(),
+            required: rule.required,
+            path,
+            valid: None,
+        };
+        match handle_at(self.object, &rule) {
+            Ok(found) => self.found(found),
+            Err(NoCapture::Error(error)) => self.fails(&error),
+            Err(other) => self.fails(&other),
+        }
+    }
+
+    fn text(&self, path: &str) -> Says {
+        match Path::parse(path).and_then(|path| text_at(self.object, &path)) {
+            Ok(found) => self.found(found),
+            Err(error) => self.fails(&error),
+        }
+    }
+
+    fn found(&self, found: Option<String>) -> Says {
+        found.map_or(Says::Nothing, |text| Says::Value(self.secrets.scrub(&text)))
+    }
+
+    fn fails(&self, error: &dyn std::fmt::Display) -> Says {
+        Says::Fails(self.secrets.scrub(&error.to_string()))
+    }
+}
+
+fn row(pointer: String, source: &str, saw: Vec<Seen>, says: Says) -> Evaluated {
+    Evaluated {
+        field: field(&pointer),
+        pointer,
+        source: source.to_owned(),
+        saw,
+        says,
+    }
+}
+
+/// Returns a JSON pointer of a profile as people write it.
+pub fn field(pointer: &str) -> String {
+    let steps = pointer.trim_start_matches("/spec/").split('/');
+    steps.fold(String::new(), |path, step| match step.parse::<usize>() {
+        Ok(index) => format!("{path}[{index}]"),
+        Err(_) if path.is_empty() => step.to_owned(),
+        Err(_) => format!("{path}.{step}"),
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+    use crate::profile::built_in;
+
+    fn flink() -> WorkloadProfileSpec {
+        built_in().unwrap()[0].spec.clone()
+    }
+
+    fn stopped() -> Value {
+        json!({
+            "metadata": {"name": "orders", "generation": 4},
+            "spec": {"job": {"state": "suspended"}, "flinkConfiguration": {"s3.secret-key": "hunter22"}},
+            "status": {
+                "observedGeneration": 4,
+                "jobManagerDeploymentStatus": "MISSING",
+                "jobStatus": {"state": "FINISHED", "upgradeSavepointPath": "s3://state/savepoint-1"},
+                "reconciliationStatus": {
+                    "state": "DEPLOYED",
+                    "lastReconciledSpec": r#"{"spec":{"job":{"state":"suspended","upgradeMode":"savepoint"}}}"#,
+                },
+            },
+        })
+    }
+
+    fn says(rows: &[Evaluated], field: &str) -> Says {
+        let row = rows.iter().find(|row| row.field == field);
+        row.unwrap_or_else(|| panic!("{field}")).says.clone()
+    }
+
+    #[test]
+    fn every_expression_and_path_of_every_built_in_profile_has_a_row() {
+        for profile in built_in().unwrap() {
+            let rows = evaluate(&profile.spec, &stopped());
+            let pointers: Vec<&str> = rows.iter().map(|row| row.pointer.as_str()).collect();
+            let all = super::super::mistakes::expressions(&profile.spec);
+            for (pointer, _) in all
+                .into_iter()
+                .chain(super::super::mistakes::paths(&profile.spec))
+            {
+                assert!(pointers.contains(&pointer.as_str()), "{pointer}");
+            }
+        }
+    }
+
+    #[test]
+    fn a_row_says_what_the_machines_are_told() {
+        let rows = evaluate(&flink(), &stopped());
+        assert_eq!(says(&rows, "suspendedWhen"), Says::Yes);
+        assert_eq!(says(&rows, "healthyWhen"), Says::No);
+        assert_eq!(
+            says(&rows, "noPods.labelSelector"),
+            Says::Value("app=orders".to_owned())
+        );
+        assert_eq!(says(&rows, "capture[0].validWhen"), Says::Yes);
+        let handle = Says::Value("s3://state/savepoint-1".to_owned());
+        assert_eq!(says(&rows, "capture[0].jsonPath"), handle);
+        assert_eq!(says(&rows, "runId"), Says::Nothing);
+    }
+
+    #[test]
+    fn what_can_not_be_evaluated_fails_and_shows_no_secret() {
+        let mut spec = flink();
+        spec.healthy_when = "object.spec.flinkConfiguration['s3.secret-key'] + 1 == 2".to_owned();
+        spec.failed_when = Some("object.status.ready = true".to_owned());
+        spec.capture[0].json_path = "$.status.jobStatus".to_owned();
+        let rows = evaluate(&spec, &stopped());
+        for field in ["healthyWhen", "failedWhen", "capture[0].jsonPath"] {
+            assert!(matches!(says(&rows, field), Says::Fails(_)), "{field}");
+        }
+        assert!(!format!("{rows:?}").contains("hunter22"));
+    }
+}

@@ -1,0 +1,228 @@
+//! What is wrong with the patches of a profile, before any is filled in: an operation that there isn't, a path that leads
+//! nowhere, a variable that has no value when the patch is written.
+
+use std::collections::BTreeSet;
+
+use serde_json::Value;
+
+use super::Mistake;
+use crate::api::{PatchOp, WorkloadProfileSpec};
+
+/// What a JSON patch of an override policy can do.
+const OPERATIONS: [&str; 3] = ["add", "replace", "remove"];
+
+/// Which variables have a value when the patches of a list are written.
+enum Known<'a> {
+    /// Whether a copy is held is told by comparing it with these values as they are.
+    None,
+    /// Nothing has been captured, or not always.
+    Attempt,
+    /// The handles that every stopped copy leaves.
+    Handles(&'a BTreeSet<&'a str>),
+}
+
+/// Returns what is wrong with the patches of a profile, by where it stands.
+pub fn patch_mistakes(spec: &WorkloadProfileSpec) -> Vec<Mistake> {
+    let rules = spec.capture.iter().filter(|rule| rule.required);
+    let handles: BTreeSet<&str> = rules.map(|rule| rule.name.as_str()).collect();
+    let lists = [
+        ("suspend", &spec.suspend, Known::Attempt),
+        ("hold", &spec.hold, Known::None),
+        ("start", &spec.start, Known::Handles(&handles)),
+        ("restart", &spec.restart, Known::Attempt),
+        ("restartFrom", &spec.restart_from, Known::Handles(&handles)),
+    ];
+    let mut mistakes: Vec<Mistake> = empty(spec).collect();
+    for (name, patches, known) in lists {
+        for (index, patch) in patches.iter().enumerate() {
+            let at = format!("/spec/{name}/{index}");
+            mistakes.extend(shape(&at, patch));
+            mistakes.extend(unknown(&at, name, patch, &known));
+        }
+    }
+    mistakes.extend(selector(spec));
+    mistakes
+}
+
+/// Without a patch, a copy that is held runs, and one that is stopped goes on.
+fn empty(spec: &WorkloadProfileSpec) -> impl Iterator<Item = Mistake> {
+    let mistake = |field, message: &str| Mistake {
+        pointer: format!("/spec/{field}"),
+        message: message.to_owned(),
+    };
+    let hold = spec.hold.is_empty() && spec.stateful;
+    let suspend = spec.suspend.is_empty() && spec.stateful;
+    let hold = hold.then(|| {
+        mistake(
+            "hold",
+            "without a patch, a second copy runs as soon as it is created",
+        )
+    });
+    let suspend = suspend.then(|| mistake("suspend", "without a patch, the workload does not stop"));
+    hold.into_iter().chain(suspend)
+}
+
+/// Returns what is wrong with an operation, whatever it is for.
+fn shape(at: &str, patch: &PatchOp) -> Option<Mistake> {
+    let mistake = |field: &str, message: String| {
+        let pointer = format!("{at}{field}");
+        Some(Mistake { pointer, message })
+    };
+    if !OPERATIONS.contains(&patch.op.as_str()) {
+        let known = OPERATIONS.join(", ");
+        return mistake(
+            "/op",
+            format!("{:?} is no operation: known are {known}", patch.op),
+        );
+    }
+    if !patch.path.starts_with('/') {
+        let message = format!("{:?} is no JSON pointer: one begins with /", patch.path);
+        return mistake("/path", message);
+    }
+    if patch.op != "remove" && patch.value.is_none() {
+        return mistake("", format!("{} needs a value", patch.op));
+    }
+    None
+}
+
+/// Returns the variables of a patch that have no value when it is written.
+fn unknown(at: &str, list: &str, patch: &PatchOp, known: &Known<'_>) -> Vec<Mistake> {
+    let mut names = Vec::new();
+    if let Some(value) = &patch.value {
+        variables(value, &mut names);
+    }
+    let why = names
+        .into_iter()
+        .filter_map(|name| why_unknown(list, name, known));
+    why.map(|message| Mistake {
+        pointer: format!("{at}/value"),
+        message,
+    })
+    .collect()
+}
+
+fn why_unknown(list: &str, name: &str, known: &Known<'_>) -> Option<String> {
+    let handle = name.strip_prefix("captured.");
+    match (known, handle) {
+        (Known::None, _) => Some(format!(
+            "${{{name}}}: {list} takes no variables, because a copy is compared with these values to tell that it is held"
+        )),
+        (Known::Attempt | Known::Handles(_), None) if name == "attempt" => None,
+        (Known::Attempt, Some(_)) => Some(format!(
+            "${{{name}}} has no value: {list} may be written before anything was captured"
+        )),
+        (Known::Handles(handles), Some(handle)) if handles.contains(handle) => None,
+        (Known::Handles(_), Some(handle)) => Some(format!(
+            "${{{name}}} may have no value: no rule of capture is named {handle} and required"
+        )),
+        (_, None) => Some(format!(
+            "${{{name}}} is no variable of a patch: known are ${{attempt}} and ${{captured.NAME}}"
+        )),
+    }
+}
+
+/// Returns what is wrong with the selector of the workload's pods: only the object is known there.
+fn selector(spec: &WorkloadProfileSpec) -> Vec<Mistake> {
+    let selector = spec
+        .no_pods
+        .iter()
+        .filter_map(|pods| pods.label_selector.as_deref());
+    let names = selector.flat_map(names_in);
+    let wrong = names.filter(|name| !name.starts_with("object."));
+    wrong
+        .map(|name| Mistake {
+            pointer: "/spec/noPods/labelSelector".to_owned(),
+            message: format!("${{{name}}} is no variable of a selector: known is ${{object.PATH}}"),
+        })
+        .collect()
+}
+
+/// Adds the names of all variables in a value.
+fn variables<'v>(value: &'v Value, names: &mut Vec<&'v str>) {
+    match value {
+        Value::String(text) => names.extend(names_in(text)),
+        Value::Array(items) => items.iter().for_each(|item| variables(item, names)),
+        Value::Object(fields) => fields.values().for_each(|value| variables(value, names)),
+        _ => {}
+    }
+}
+
+/// Returns the names in `${…}`; of one that has no end, all that follows.
+fn names_in(text: &str) -> impl Iterator<Item = &str> {
+    text.split("${")
+        .skip(1)
+        .map(|rest| rest.split('}').next().unwrap_or(rest))
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+    use crate::profile::built_in;
+
+    fn flink() -> WorkloadProfileSpec {
+        built_in().unwrap()[0].spec.clone()
+    }
+
+    fn mistakes(change: impl Fn(&mut WorkloadProfileSpec)) -> Vec<String> {
+        let mut spec = flink();
+        change(&mut spec);
+        let mistakes = patch_mistakes(&spec).into_iter();
+        mistakes
+            .map(|mistake| format!("{}: {}", mistake.pointer, mistake.message))
+            .collect()
+    }
+
+    #[test]
+    fn built_in_profiles_have_no_patch_that_is_wrong() {
+        for profile in built_in().unwrap() {
+            assert_eq!(patch_mistakes(&profile.spec), [], "{:?}", profile.metadata.name);
+        }
+    }
+
+    #[test]
+    fn an_operation_needs_a_known_name_a_pointer_and_a_value() {
+        let found = mistakes(|spec| {
+            spec.hold[0].op = "ad".to_owned();
+            spec.suspend[0].path = "spec.job.state".to_owned();
+            spec.start[0].value = None;
+        });
+        insta::assert_snapshot!(found.join("\n"), @r#"
+        /spec/suspend/0/path: "spec.job.state" is no JSON pointer: one begins with /
+        /spec/hold/0/op: "ad" is no operation: known are add, replace, remove
+        /spec/start/0: add needs a value
+        "#);
+    }
+
+    #[test]
+    fn a_variable_needs_a_value_whenever_its_patch_is_written() {
+        let found = mistakes(|spec| {
+            spec.hold[0].value = Some(json!("${attempt}"));
+            spec.suspend[0].value = Some(json!({"path": ["${captured.savepoint}"]}));
+            spec.start[0].value = Some(json!("${captured.offset}"));
+            spec.restart[0].value = Some(json!("${captured.savepoint}"));
+            spec.restart_from[0].value = Some(json!("${object.metadata.name}"));
+            spec.no_pods.as_mut().unwrap().label_selector = Some("app=${name}".to_owned());
+        });
+        insta::assert_snapshot!(found.join("\n"), @r"
+        /spec/suspend/0/value: ${captured.savepoint} has no value: suspend may be written before anything was captured
+        /spec/hold/0/value: ${attempt}: hold takes no variables, because a copy is compared with these values to tell that it is held
+        /spec/start/0/value: ${captured.offset} may have no value: no rule of capture is named offset and required
+        /spec/restart/0/value: ${captured.savepoint} has no value: restart may be written before anything was captured
+        /spec/restartFrom/0/value: ${object.metadata.name} is no variable of a patch: known are ${attempt} and ${captured.NAME}
+        /spec/noPods/labelSelector: ${name} is no variable of a selector: known is ${object.PATH}
+        ");
+        let found = mistakes(|spec| spec.capture[0].required = false);
+        assert_eq!(found.len(), 2, "{found:?}");
+    }
+
+    #[test]
+    fn a_workload_with_state_is_held_and_stopped_by_something() {
+        let found = mistakes(|spec| {
+            spec.hold.clear();
+            spec.suspend.clear();
+        });
+        assert_eq!(found.len(), 2, "{found:?}");
+    }
+}

@@ -1,0 +1,260 @@
+//! A profile in sentences.
+
+use anstyle::{AnsiColor, Style};
+
+use crate::api::{CaptureRule, PatchOp, WorkloadProfileSpec};
+use crate::error::Error;
+use crate::profile::catalog::{Catalog, Entry};
+use crate::profile::outline::{Outline, patched, selector};
+use cutover_base::escape::line;
+
+const TOPIC: Style = Style::new().bold();
+const CODE: Style = AnsiColor::Cyan.on_default();
+
+/// Returns in sentences what holds, stops, proves stopped, captures, resumes and judges a workload.
+pub fn explain_profile(entry: &Entry, catalog: &Catalog) -> Result<String, Error> {
+    let outline = Outline::of(entry, catalog).map_err(|error| Error::internal(error.to_string()))?;
+    let spec = &entry.profile.spec;
+    let mut page = Page::default();
+    page.says(&format!(
+        "{} ({}) is a profile for {}.",
+        outline.name,
+        outline.origin,
+        kinds(&outline)
+    ));
+    for because in outline.kinds.iter().filter_map(|kind| kind.because.as_ref()) {
+        page.says(&format!("It is used only by intents that name it: {because}."));
+    }
+    page.state(spec);
+    page.held(spec);
+    page.stopped(spec);
+    page.captured(spec);
+    page.resumed(spec);
+    page.judged(spec);
+    page.afterwards(spec);
+    Ok(page.0)
+}
+
+fn kinds(outline: &Outline) -> String {
+    let kinds: Vec<&str> = outline.kinds.iter().map(|kind| kind.kind.as_str()).collect();
+    kinds.join(", ")
+}
+
+#[derive(Default)]
+struct Page(String);
+
+impl Page {
+    fn topic(&mut self, topic: &str) {
+        self.0 += &format!("\n{TOPIC}{topic}{TOPIC:#}\n");
+    }
+
+    fn says(&mut self, sentence: &str) {
+        self.0 += &format!("{}\n", line(sentence));
+    }
+
+    /// An expression or a field, below the sentence that introduces it.
+    fn code(&mut self, code: &str) {
+        let words: Vec<&str> = code.split_whitespace().collect();
+        self.0 += &format!("    {CODE}{}{CODE:#}\n", line(&words.join(" ")));
+    }
+
+    fn when(&mut self, sentence: &str, cel: &str) {
+        self.says(sentence);
+        self.code(cel);
+    }
+
+    fn patches(&mut self, sentence: &str, none: &str, patches: &[PatchOp]) {
+        if patches.is_empty() {
+            return self.says(none);
+        }
+        self.says(sentence);
+        for patch in patches {
+            self.code(&patched(patch));
+        }
+    }
+
+    fn state(&mut self, spec: &WorkloadProfileSpec) {
+        self.topic("State");
+        if spec.stateful {
+            self.says("The workload has state. Two copies never run at the same time.");
+        } else {
+            self.says(
+                "The workload has no state. Two copies may run at the same time, with strategy StartFirst.",
+            );
+        }
+        for requirement in &spec.requires {
+            self.when(
+                &format!("A template is refused because {} unless", requirement.message),
+                &requirement.cel,
+            );
+            if let Some(hint) = &requirement.hint {
+                self.says(&format!("What to do then: {hint}."));
+            }
+        }
+    }
+
+    fn held(&mut self, spec: &WorkloadProfileSpec) {
+        self.topic("Held");
+        self.patches(
+            "A copy does not run with",
+            "Nothing keeps a copy from running.",
+            &spec.hold,
+        );
+        if spec.born_held {
+            self.says("A copy that is created like this waits, so the target gets its copy before the source stops.");
+        } else {
+            self.says("A copy that is created like this may start, so the target gets its copy after the source has stopped.");
+        }
+        match &spec.ran_when {
+            Some(cel) => self.when("A copy has run, and may have state of its own, if", cel),
+            None => self.says("Every copy counts as one that has run: there is no ranWhen."),
+        }
+    }
+
+    fn stopped(&mut self, spec: &WorkloadProfileSpec) {
+        self.topic("Stopped");
+        self.patches(
+            "To stop a copy, cutover sets",
+            "Nothing stops a copy.",
+            &spec.suspend,
+        );
+        self.when(
+            "It counts as stopped if its operator has seen the current spec,",
+            &spec.observed_when,
+        );
+        self.when("and says that nothing of it runs,", &spec.suspended_when);
+        match &spec.no_pods {
+            Some(pods) => self.when("and no pod is left with", &selector(pods)),
+            None => self.says("Pods are not looked at: there is no noPods."),
+        }
+    }
+
+    fn captured(&mut self, spec: &WorkloadProfileSpec) {
+        self.topic("Captured");
+        if spec.capture.is_empty() {
+            self.says("No state handle is read: state has to be where every cluster reaches it.");
+        }
+        for rule in &spec.capture {
+            self.rule(rule);
+        }
+        if spec.handle_stays {
+            self.says("The stopped copy shows it until it runs again, so the target need not wait for Git.");
+        }
+        for rule in &spec.last_known {
+            self.when(
+                &format!("While a copy runs, its newest {} may be at", rule.name),
+                &rule.json_path,
+            );
+            if let Some(cel) = &rule.valid_when {
+                self.when("if", cel);
+            }
+        }
+    }
+
+    fn rule(&mut self, rule: &CaptureRule) {
+        let name = &rule.name;
+        self.when(
+            &format!("The {name} is read from the stopped copy, at"),
+            &rule.json_path,
+        );
+        if rule.required {
+            self.says(&format!(
+                "Without a {name}, the state can't be handed over, and the move is rolled back."
+            ));
+        }
+        if let Some(cel) = &rule.valid_when {
+            self.when("It counts if", cel);
+        }
+    }
+
+    fn resumed(&mut self, spec: &WorkloadProfileSpec) {
+        self.topic("Resumed");
+        let template = "It runs as its template says.";
+        self.patches("A copy that never ran starts with", template, &spec.start);
+        if spec.restart != spec.start {
+            self.patches(
+                "A copy that ran before starts from its own state, with",
+                "A copy that ran before starts from its own state, as its template says.",
+                &spec.restart,
+            );
+        }
+        if !spec.restart_from.is_empty() {
+            self.patches(
+                "A copy that ran before starts from another handle with",
+                "",
+                &spec.restart_from,
+            );
+        }
+        if let Some(path) = &spec.in_use {
+            self.when("The handle that it started from is at", path);
+        }
+    }
+
+    fn judged(&mut self, spec: &WorkloadProfileSpec) {
+        self.topic("Healthy");
+        self.when("A copy is healthy if", &spec.healthy_when);
+        match &spec.failed_when {
+            Some(cel) => self.when("It has failed, and will not become healthy by itself, if", cel),
+            None => self.says("No copy counts as failed: a move waits until its time is over."),
+        }
+        if let Some(rule) = &spec.starts_over {
+            self.when(
+                &format!(
+                    "A restart of one of these pods is reported, because {}:",
+                    rule.message
+                ),
+                &rule.label_selector,
+            );
+            if let Some(cel) = &rule.unless {
+                self.when("unless", cel);
+            }
+        }
+    }
+
+    fn afterwards(&mut self, spec: &WorkloadProfileSpec) {
+        self.topic("Afterwards");
+        if spec.ignored_on_removal.is_empty() {
+            self.says("No field may disappear from a running copy: cutover takes its pin off only when the template has the same values.");
+        } else {
+            self.says("These fields may disappear from a running copy without a restart:");
+        }
+        for field in &spec.ignored_on_removal {
+            self.code(field);
+        }
+        match &spec.run_id {
+            Some(path) => self.when("A restart changes", path),
+            None => self.says("Restarts are not told apart: there is no runId."),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::manifest::Set;
+
+    #[test]
+    fn a_profile_is_explained_in_sentences() {
+        let catalog = Catalog::of(&Set::new());
+        let explained = |name: &str| {
+            let text = explain_profile(catalog.named(name).unwrap(), &catalog).unwrap();
+            anstream::adapter::strip_str(&text).to_string()
+        };
+        let deployment = explained("deployment");
+        for sentence in [
+            "deployment (built-in) is a profile for Deployment.apps.\n",
+            "\nHeld\nA copy does not run with\n    spec.replicas: 0\n",
+            "and no pod is left with\n    the labels of spec.selector\n",
+            "It runs as its template says.\n",
+        ] {
+            assert!(deployment.contains(sentence), "{deployment}");
+        }
+        let flink = explained("flink");
+        for sentence in [
+            "The savepoint is read from the stopped copy, at\n    $.status.jobStatus.upgradeSavepointPath\n",
+            "and no pod is left with\n    app=${object.metadata.name}\n",
+        ] {
+            assert!(flink.contains(sentence), "{flink}");
+        }
+    }
+}
