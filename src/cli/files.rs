@@ -120,6 +120,23 @@ fn read_one(root: &Path, path: &str, limit: usize) -> Result<Option<Result<Vec<u
     }
 }
 
+/// Reads a file that a person names, wherever it is, that is no longer than a limit; `-`: what comes on stdin.
+pub fn read_given(path: &Path, limit: usize) -> Result<Vec<u8>> {
+    let mut bytes = Vec::new();
+    let most = limit as u64 + 1;
+    let read = if path == Path::new("-") {
+        std::io::stdin().lock().take(most).read_to_end(&mut bytes)
+    } else {
+        fs::File::open(path).and_then(|file| file.take(most).read_to_end(&mut bytes))
+    };
+    read.map_err(|error| unreadable(path, &error))?;
+    if bytes.len() > limit {
+        let message = format!("{} has more than {limit} bytes", path.display());
+        return Err(Error::user(message).hint("raise the limit with --budget file-bytes=NUMBER"));
+    }
+    Ok(bytes)
+}
+
 /// Checks that a file may be written: nothing on its way from the root is a link, and it isn't one itself.
 pub fn check_writable(root: &Path, path: &str) -> Result<()> {
     let ends = path.match_indices('/').map(|(end, _)| end).chain([path.len()]);

@@ -30,6 +30,7 @@ mod moves;
 mod named;
 mod output;
 mod plan;
+mod profile;
 mod rebalance;
 mod recorded;
 mod review;
@@ -121,6 +122,8 @@ enum Command {
     /// Serve a Karmada sandbox for kubectl and for trying things out
     #[cfg(feature = "sandbox")]
     Sandbox(sandbox::Sandbox),
+    /// List, show and explain workload profiles, and try one on an object
+    Profile(profile::ProfileCommand),
     /// Print or write JSON Schemas and CRDs
     Schema(schema::SchemaCommand),
     /// Print a completion script for a shell
@@ -164,6 +167,7 @@ impl Cli {
             Command::Abort(intent) => block_on(intent.ask(Control::Abort)),
             #[cfg(feature = "sandbox")]
             Command::Sandbox(command) => block_on(command.run()),
+            Command::Profile(command) => command.run(),
             Command::Schema(command) => command.run(),
             Command::Completions(command) => command.run(),
             Command::Version(command) => command.run(),

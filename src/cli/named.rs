@@ -9,7 +9,7 @@ use super::workspace::Workspace;
 use cutover_core::api::{self, WorkloadProfile};
 use cutover_core::error::{Error, Result};
 use cutover_core::lint::nearest::nearest;
-use cutover_core::manifest::Manifest;
+use cutover_core::manifest::{Manifest, Set};
 use cutover_core::profile;
 use cutover_karmada::name::Gvk;
 
@@ -60,21 +60,24 @@ impl<'a> KindName<'a> {
 
     /// Returns whether a kind is meant. CRDs of the repository say what else it is called.
     pub fn means(&self, workspace: &Workspace, gvk: &Gvk) -> bool {
-        let (group, version) = (gvk.group.as_str(), gvk.version.as_str());
-        let is_group = |asked: &str| asked == group || asked.split_once('.') == Some((version, group));
-        self.group.is_none_or(is_group) && self.is_called(workspace, group, &gvk.kind)
+        self.means_of(&workspace.set, gvk)
     }
 
-    fn is_called(&self, workspace: &Workspace, group: &str, kind: &str) -> bool {
+    /// The same with the objects of a repository.
+    pub fn means_of(&self, set: &Set, gvk: &Gvk) -> bool {
+        let (group, version) = (gvk.group.as_str(), gvk.version.as_str());
+        let is_group = |asked: &str| asked == group || asked.split_once('.') == Some((version, group));
+        self.group.is_none_or(is_group) && self.is_called(set, group, &gvk.kind)
+    }
+
+    fn is_called(&self, set: &Set, group: &str, kind: &str) -> bool {
         let asked = self.kind.as_str();
         let lower = kind.to_ascii_lowercase();
         let is_short = SHORT_NAMES.contains(&(asked, kind));
         if is_short || asked == lower || asked == plural(&lower) {
             return true;
         }
-        let definitions = workspace
-            .set
-            .of_kind("apiextensions.k8s.io", "CustomResourceDefinition");
+        let definitions = set.of_kind("apiextensions.k8s.io", "CustomResourceDefinition");
         let mut definitions = definitions.map(|definition| &definition.value["spec"]);
         definitions.any(|spec| {
             let names = &spec["names"];
