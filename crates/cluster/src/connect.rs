@@ -65,9 +65,21 @@ pub async fn connect(options: &ConnectOptions) -> Result<Cluster> {
     config.connect_timeout = Some(options.limits.connect);
     // Kept by `limits`, which knows what is safe to repeat.
     config.default_retry = false;
-    let server = config.cluster_url.to_string();
+    let server = shown(&config.cluster_url);
     let client = authenticated(config, &format!("cannot connect to {server}"))?;
-    Ok(Cluster::new(client, options.limits.clone(), server))
+    Ok(Cluster::new(client, options.limits.clone(), Some(server)))
+}
+
+/// Returns an address as it may be shown: a user name or a password in it is left out.
+fn shown(address: &http::Uri) -> String {
+    let text = address.to_string();
+    let userinfo = address
+        .authority()
+        .and_then(|authority| authority.as_str().rsplit_once('@'));
+    match userinfo {
+        Some((userinfo, _)) => text.replacen(&format!("{userinfo}@"), "", 1),
+        None => text,
+    }
 }
 
 /// Makes a client that has its credentials, for which it may run a plugin.
@@ -93,11 +105,12 @@ fn authenticated(config: Config, call: &str) -> Result<kube::Client> {
 impl Cluster {
     /// Wraps a client that exists already, such as the sandbox's.
     pub fn from_client(client: kube::Client, limits: Limits) -> Self {
-        Self::new(client, limits, "the given client".to_owned())
+        Self::new(client, limits, None)
     }
 
-    fn new(client: kube::Client, limits: Limits, server: String) -> Self {
-        let sender = Sender::new(client, limits);
+    fn new(client: kube::Client, limits: Limits, address: Option<String>) -> Self {
+        let sender = Sender::new(client, address.as_deref().map(Arc::from), limits);
+        let server = address.unwrap_or_else(|| "the given client".to_owned());
         Self {
             client: sender.client(),
             sender,
@@ -342,6 +355,23 @@ mod tests {
             ..ConnectOptions::default()
         };
         connect(&options).await.unwrap_err()
+    }
+
+    #[test]
+    fn an_address_is_shown_without_credentials() {
+        for (address, expected) in [
+            (
+                "https://karmada.example.com:5443",
+                "https://karmada.example.com:5443/",
+            ),
+            (
+                "https://ada:s3cret@karmada.example.com/a",
+                "https://karmada.example.com/a",
+            ),
+            ("https://token@[::1]:5443/", "https://[::1]:5443/"),
+        ] {
+            assert_eq!(shown(&address.parse().unwrap()), expected);
+        }
     }
 
     #[tokio::test]

@@ -1,7 +1,10 @@
 //! What goes wrong between cutover and an API server, in words that never carry a credential.
 
+use std::sync::Arc;
+
 use kube::client::AuthError;
 use kube::core::Status;
+use tower::BoxError;
 
 use cutover_core::error::Kind;
 use cutover_http::{TimedOut, with_causes};
@@ -21,8 +24,12 @@ pub enum Error {
     /// The API server answered with a `Status` that is a failure.
     #[error("{call}: {}", describe(status))]
     Refused { call: String, status: Box<Status> },
-    #[error("{call}: {why}")]
-    TimedOut { call: String, why: TimedOut },
+    #[error("{call}: {why}{}", server.as_deref().map(|server| format!(" from {server}")).unwrap_or_default())]
+    TimedOut {
+        call: String,
+        why: TimedOut,
+        server: Option<Arc<str>>,
+    },
     #[error("{call}: {why}")]
     Unreachable { call: String, why: String },
     #[error("{call}: the answer makes no sense: {why}")]
@@ -37,6 +44,16 @@ pub enum Error {
     Metrics { why: String },
     #[error("{0} does not serve Karmada's API: it looks like an ordinary cluster")]
     NotKarmada(String),
+}
+
+/// What went wrong between here and a server.
+#[derive(Debug, thiserror::Error)]
+#[error("cannot reach {server}")]
+pub(super) struct Unreached {
+    /// Its address, without credentials.
+    pub(super) server: Arc<str>,
+    #[source]
+    pub(super) why: BoxError,
 }
 
 impl Error {
@@ -108,16 +125,7 @@ impl Error {
                     .map(without_secrets)
                     .unwrap_or_default(),
             },
-            kube::Error::Service(error) => match error.downcast::<TimedOut>() {
-                Ok(why) => Self::TimedOut { call, why: *why },
-                Err(error) => match error.downcast::<Refused>() {
-                    Ok(why) => Self::NotSent { call, why: *why },
-                    Err(error) => Self::Unreachable {
-                        call,
-                        why: with_causes(error.as_ref()),
-                    },
-                },
-            },
+            kube::Error::Service(error) => Self::of_service(call, error, None),
             kube::Error::SerdeError(error) => Self::Malformed {
                 call,
                 why: error.to_string(),
@@ -132,6 +140,31 @@ impl Error {
             other => Self::Unreachable {
                 call,
                 why: with_causes(&other),
+            },
+        }
+    }
+
+    /// Translates what [`Sender`](super::limits::Sender) says.
+    fn of_service(call: String, error: BoxError, server: Option<Arc<str>>) -> Self {
+        if let Some(why) = error.downcast_ref::<TimedOut>() {
+            let why = *why;
+            return Self::TimedOut { call, why, server };
+        }
+        let error = match error.downcast::<Refused>() {
+            Ok(why) => return Self::NotSent { call, why: *why },
+            Err(error) => error,
+        };
+        match error.downcast::<Unreached>() {
+            Ok(unreached) if unreached.why.is::<TimedOut>() => {
+                Self::of_service(call, unreached.why, Some(unreached.server))
+            }
+            Ok(unreached) => Self::Unreachable {
+                call,
+                why: with_causes(&*unreached),
+            },
+            Err(error) => Self::Unreachable {
+                call,
+                why: with_causes(error.as_ref()),
             },
         }
     }
@@ -244,6 +277,29 @@ mod tests {
                 Kind::Unreachable
             ]
         );
+    }
+
+    #[test]
+    fn a_server_that_cannot_be_reached_is_named() {
+        let server: Arc<str> = "https://karmada.example.com:5443/".into();
+        let unreached = |why: BoxError| {
+            let server = Arc::clone(&server);
+            let error = kube::Error::Service(Box::new(Unreached { server, why }));
+            Error::from_kube("cannot list", error)
+        };
+        let refused = std::io::Error::from(std::io::ErrorKind::ConnectionRefused);
+        let error = unreached(refused.into());
+        assert_eq!(
+            error.to_string(),
+            "cannot list: cannot reach https://karmada.example.com:5443/: connection refused"
+        );
+        assert_eq!(error.kind(), Kind::Unreachable);
+        let error = unreached(TimedOut(Duration::from_secs(15)).into());
+        assert_eq!(
+            error.to_string(),
+            "cannot list: no answer within 15 s from https://karmada.example.com:5443/"
+        );
+        assert!(matches!(error, Error::TimedOut { .. }));
     }
 
     #[test]

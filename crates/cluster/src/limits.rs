@@ -14,7 +14,7 @@ use tokio::time::Instant;
 use tower::BoxError;
 
 use super::circuit_breaker::CircuitBreaker;
-use super::error::is_about_the_object;
+use super::error::{Unreached, is_about_the_object};
 use super::exchange::{Exchange, RequestObserver, verb};
 use cutover_base::USER_AGENT;
 use cutover_http::{Backoff, Retry, TimedOut, retry_after};
@@ -68,6 +68,8 @@ impl Default for Limits {
 #[derive(Clone)]
 pub(super) struct Sender {
     inner: kube::Client,
+    /// The address, where it is known.
+    server: Option<Arc<str>>,
     pub(super) limits: Limits,
     budget: Arc<Budget>,
     /// The next request's: no two have the same delays.
@@ -78,9 +80,10 @@ pub(super) struct Sender {
 }
 
 impl Sender {
-    pub(super) fn new(inner: kube::Client, limits: Limits) -> Self {
+    pub(super) fn new(inner: kube::Client, server: Option<Arc<str>>, limits: Limits) -> Self {
         Self {
             inner,
+            server,
             budget: Arc::default(),
             seed: Arc::new(AtomicU64::new(limits.seed)),
             circuit_breaker: Arc::new(CircuitBreaker::new(&limits)),
@@ -94,7 +97,7 @@ impl Sender {
     pub(super) fn with(&self, limits: Limits) -> Self {
         Self {
             observer: self.observer.clone(),
-            ..Self::new(self.inner.clone(), limits)
+            ..Self::new(self.inner.clone(), self.server.clone(), limits)
         }
     }
 
@@ -164,8 +167,19 @@ impl Sender {
                         () = self.leadership.closed() => return outcome,
                     }
                 }
-                _ => return outcome,
+                _ => return outcome.map_err(|error| self.addressed(error)),
             }
+        }
+    }
+
+    /// Says of a failure between here and the server which server that is.
+    fn addressed(&self, error: BoxError) -> BoxError {
+        match &self.server {
+            Some(server) if is_of_transport(&error) => Box::new(Unreached {
+                server: Arc::clone(server),
+                why: error,
+            }),
+            _ => error,
         }
     }
 
