@@ -113,7 +113,7 @@ pub struct LookArgs {
 }
 
 /// How long the control plane may take to answer before the status branch is read instead.
-const PATIENCE: Duration = Duration::from_secs(10);
+pub const PATIENCE: Duration = Duration::from_secs(10);
 
 /// Returns what reads a phase that can wait for an approval.
 pub fn phase_parser() -> impl TypedValueParser<Value = Phase> {
@@ -394,6 +394,11 @@ impl LookArgs {
             Ok(None) => Stands::Unknown(why),
             Err(error) => Stands::Unknown(format!("{why}; {error}")),
         }
+    }
+
+    /// Returns how the control plane is reached; `None`: it is not to be asked.
+    pub fn cluster(&self) -> Option<&ClusterArgs> {
+        (!self.offline).then_some(&self.cluster)
     }
 
     /// Asks the control plane, and the status branch if that can't say.

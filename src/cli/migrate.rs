@@ -12,13 +12,13 @@ use serde_json::{Value, json};
 use super::control::{Known, LookArgs};
 use super::excluded;
 use super::fresh::{Fresh, Placed};
-use super::named;
 use super::workspace::{ChangeArgs, Workspace};
+use super::{joined, named};
 use cutover_core::api::{MigrationSpec, Phase, WorkloadRef};
 use cutover_core::error::{Error, Result};
 use cutover_core::intent::record;
 use cutover_core::manifest::Manifest;
-use cutover_karmada::name::ObjectKey;
+use cutover_karmada::name::{ClusterName, ObjectKey};
 
 /// Writes the file that moves a workload, with its state, to another cluster.
 #[derive(Args, Debug)]
@@ -50,6 +50,8 @@ impl Migrate {
         let workspace = Workspace::open(&self.change)?;
         let (workload, namespace) = self.workload(&workspace)?;
         let spec = self.args.spec(&workload);
+        let named = std::iter::once(&self.args.to).chain(&self.args.from);
+        joined::all_are(&self.look, named.map(ClusterName::as_str)).await?;
         let name = self.name(&workspace, &namespace, &spec).await?;
         let about = workload.key(Some(&namespace));
         let named = (namespace.as_str(), name);

@@ -25,6 +25,7 @@ mod global;
 mod help;
 mod init;
 mod intent_name;
+mod joined;
 mod migrate;
 mod moves;
 mod named;
