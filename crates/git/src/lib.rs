@@ -27,6 +27,7 @@
 
 mod budget;
 mod checkout;
+mod clone;
 mod credentials;
 mod error;
 mod known_hosts;
@@ -60,6 +61,7 @@ use tokio::sync::Semaphore;
 use tokio_util::sync::CancellationToken;
 
 pub use checkout::{Checkout, CheckoutError, submodules};
+pub use clone::{branch_tip, is_published, uncommitted};
 pub use credentials::{Credentials, HttpsCredentials, SshCredentials, TOKEN_USER};
 // Credentials are made of it.
 pub use cutover_base::Secret;

@@ -171,7 +171,7 @@ pub fn named(clone: &Repository, name: &str) -> Result<Oid, git2::Error> {
 }
 
 /// Looks at the commits of a history that are loose, so far back as names reach.
-fn check_history(clone: &Repository, tip: Oid) -> Result<(), git2::Error> {
+pub(super) fn check_history(clone: &Repository, tip: Oid) -> Result<(), git2::Error> {
     const MOST: usize = 10_000;
     let loose = Loose::of(clone);
     let (mut next, mut seen) = (vec![tip], HashSet::from([tip]));
