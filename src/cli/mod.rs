@@ -7,6 +7,7 @@
 #![allow(clippy::doc_markdown)]
 
 mod check;
+mod clone;
 mod complete;
 mod completions;
 mod connection;

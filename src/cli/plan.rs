@@ -8,9 +8,10 @@ use jiff::Timestamp;
 use tokio_util::sync::CancellationToken;
 
 use super::connection::{ClusterArgs, GitArgs, StatusBranchArgs};
+use super::clone;
 use super::output::{self, OUTPUT};
 use cutover_controller::reconcile::sync::Range;
-use cutover_controller::reconcile::{self, Target};
+use cutover_controller::reconcile::{self, Previews, Target};
 use cutover_core::error::{Error, Kind, Result};
 use cutover_core::plan::{DiffStyle, Palette, Problem, TextOptions};
 use cutover_core::report::review::{COMMENT_LIMIT, Review};
@@ -73,11 +74,21 @@ impl Plan {
     pub async fn run(self) -> Result<ExitCode> {
         let cluster = self.cluster.connect().await?;
         cluster.require_karmada().await?;
-        let (url, branch, target) = self.source()?;
+        let clone = match &self.repo {
+            Some(_) => None,
+            None => repo::discover(&self.path).ok(),
+        };
+        let (url, branch, target) = self.source(clone.as_ref())?;
         let options = self.git.options(url, &branch)?;
         let mut plan = reconcile::plan(&options, &cluster, target, &CancellationToken::new()).await?;
-        let previews = reconcile::previews(&cluster, &plan, Timestamp::now()).await;
-        plan.changes.dry_run(previews.forecasts);
+        let mut previews = reconcile::previews(&cluster, &plan, Timestamp::now()).await;
+        if let Some(clone) = &clone {
+            previews.remember(&clone::history(clone, &plan.revision));
+            if let Some(told) = clone::uncommitted(clone, &plan.revision) {
+                output::note(format!("note: {told}"));
+            }
+        }
+        previews.note_in(&mut plan.changes);
         let synced = self.repo.is_some().then_some(branch.as_str());
         let refused = plan
             .status
@@ -90,11 +101,11 @@ impl Plan {
                 at: error.location().cloned(),
             });
         }
-        self.tell(&plan)
+        self.tell(&plan, &previews, cluster.server())
     }
 
     /// Returns the repository, the branch and the commits that are meant.
-    fn source(&self) -> Result<(RemoteUrl, String, Target)> {
+    fn source(&self, clone: Option<&git2::Repository>) -> Result<(RemoteUrl, String, Target)> {
         let branch = self.branch.clone().unwrap_or_else(|| "main".to_owned());
         if let Some(url) = &self.repo {
             let target = match &self.revision {
@@ -103,20 +114,20 @@ impl Plan {
             };
             return Ok((url.clone(), branch, target));
         }
-        let clone = repo::discover(&self.path).map_err(|_| {
+        let clone = clone.ok_or_else(|| {
             Error::user(format!("{} is not in a Git repository", self.path.display()))
                 .hint("name a clone, or a remote with --repo")
         })?;
         let url = local(clone.path())?;
         let range = match (&self.revision, &self.branch) {
-            (Some(text), _) => range(&clone, text)?,
-            (None, Some(branch)) => range(&clone, &format!("refs/heads/{branch}"))?,
-            (None, None) => range(&clone, "HEAD")?,
+            (Some(text), _) => range(clone, text)?,
+            (None, Some(branch)) => range(clone, &format!("refs/heads/{branch}"))?,
+            (None, None) => range(clone, "HEAD")?,
         };
         Ok((url, branch, Target::Range(range)))
     }
 
-    fn tell(&self, plan: &reconcile::Plan) -> Result<ExitCode> {
+    fn tell(&self, plan: &reconcile::Plan, previews: &Previews, server: &str) -> Result<ExitCode> {
         let view = plan.changes.view(Some(&plan.hash));
         match self.output {
             Format::Text => output::data(view.text(&self.options()))?,
@@ -129,7 +140,8 @@ impl Plan {
                 let review = Review {
                     key: "plan",
                     plan: Some(view),
-                    live: true,
+                    endings: &previews.endings,
+                    server: Some(server),
                     ..Review::default()
                 };
                 output::data(review.markdown(self.limit))?;
@@ -141,7 +153,7 @@ impl Plan {
         for problem in &plan.changes.problems {
             output::problem(&problem.message, problem.at.as_ref(), problem.hint.as_deref());
         }
-        let is_blocked = plan.changes.summary().blocked > 0;
+        let is_blocked = plan.changes.summary().blocked > 0 || plan.changes.refuses();
         Ok(if is_blocked || !plan.changes.problems.is_empty() {
             ExitCode::from(Kind::User.exit_code())
         } else if self.detailed_exitcode && !plan.changes.is_noop() {

@@ -12,17 +12,18 @@ use tokio_util::sync::CancellationToken;
 use super::connection::{ClusterArgs, GitArgs};
 use super::output::OUTPUT;
 use super::plan::{commit, local, range};
-use super::{output, validate};
+use super::{clone, output, validate};
 use cutover_cluster::Cluster;
 use cutover_controller::reconcile::sync::Range;
 use cutover_controller::reconcile::{self, Previews, Target};
 use cutover_core::error::{Error, Kind, Result};
 use cutover_core::lint::Finding;
 use cutover_core::plan::{ChangeSet, Hash};
-use cutover_core::report::review::{COMMENT_LIMIT, Counts, Review as Report, marker};
-use cutover_core::report::{MOST_ANNOTATIONS, annotation_commands};
+use cutover_core::report::review::{COMMENT_LIMIT, Counts, Links, Review as Report, marker};
+use cutover_core::report::{History, Host, MOST_ANNOTATIONS, Web, annotation_commands};
 use cutover_forge::{Api, GitHub, RETRY_POLICY, Runner, Sticky};
 use cutover_git::{self as repo, Secret};
+use cutover_karmada::name::Revision;
 
 #[derive(Args, Debug)]
 pub struct Review {
@@ -86,10 +87,20 @@ struct Reviewed {
     findings: Vec<Finding>,
     plan: Option<(ChangeSet, Option<Hash>)>,
     previews: Previews,
-    live: bool,
+    /// The address of the control plane that was asked.
+    server: Option<String>,
+    links: Option<Links>,
     notes: Vec<String>,
     /// Why there is less than was asked for.
     failure: Option<Kind>,
+}
+
+/// What a control plane that was asked says.
+struct Live {
+    changes: ChangeSet,
+    hash: Hash,
+    previews: Previews,
+    server: String,
 }
 
 impl Review {
@@ -109,7 +120,9 @@ impl Review {
             findings: &reviewed.findings,
             moves: &reviewed.previews.moves,
             reaches: &reviewed.previews.reaches,
-            live: reviewed.live,
+            endings: &reviewed.previews.endings,
+            server: reviewed.server.as_deref(),
+            links: reviewed.links.as_ref(),
             notes: &reviewed.notes,
             whole: whole.as_deref(),
         };
@@ -143,15 +156,22 @@ impl Review {
         let (_, findings) = validate::check(&self.path, &base, self.offline)?;
         let mut reviewed = Reviewed {
             findings,
+            links: links(runner, &clone, &range.revision),
             ..Reviewed::default()
         };
+        if let Some(told) = clone::uncommitted(&clone, &range.revision) {
+            reviewed
+                .notes
+                .push(format!("⚠️ The files are checked as they are; {told}."));
+        }
+        let history = clone::history(&clone, &range.revision);
         if !self.offline {
-            match self.live(&clone, range.clone()).await {
-                Ok((changes, hash, previews)) => {
-                    reviewed.notes.extend(previews.notes.iter().cloned());
-                    reviewed.plan = Some((changes, Some(hash)));
-                    reviewed.previews = previews;
-                    reviewed.live = true;
+            match self.live(&clone, range.clone(), &history).await {
+                Ok(live) => {
+                    reviewed.notes.extend(live.previews.notes.iter().cloned());
+                    reviewed.plan = Some((live.changes, Some(live.hash)));
+                    reviewed.previews = live.previews;
+                    reviewed.server = Some(live.server);
                     return Ok(reviewed);
                 }
                 // What there is without it is still worth telling.
@@ -174,9 +194,10 @@ impl Review {
         }
         match self.in_git(&clone, &range).await {
             Ok(mut changes) => {
-                let previews = reconcile::outlooks_offline(&changes);
+                let mut previews = reconcile::outlooks_offline(&changes);
+                previews.remember(&history);
                 reviewed.notes.extend(previews.notes.iter().cloned());
-                changes.dry_run(previews.forecasts.clone());
+                previews.note_in(&mut changes);
                 reviewed.previews = previews;
                 reviewed.plan = Some((changes, None));
             }
@@ -188,15 +209,21 @@ impl Review {
         Ok(reviewed)
     }
 
-    async fn live(&self, clone: &git2::Repository, range: Range) -> Result<(ChangeSet, Hash, Previews)> {
+    async fn live(&self, clone: &git2::Repository, range: Range, history: &History) -> Result<Live> {
         let cluster: Cluster = self.cluster.connect().await?;
         cluster.require_karmada().await?;
         let options = self.git.options(local(clone.path())?, "main")?;
         let cancel = CancellationToken::new();
         let mut plan = reconcile::plan(&options, &cluster, Target::Range(range), &cancel).await?;
-        let previews = reconcile::previews(&cluster, &plan, Timestamp::now()).await;
-        plan.changes.dry_run(previews.forecasts.clone());
-        Ok((plan.changes, plan.hash, previews))
+        let mut previews = reconcile::previews(&cluster, &plan, Timestamp::now()).await;
+        previews.remember(history);
+        previews.note_in(&mut plan.changes);
+        Ok(Live {
+            changes: plan.changes,
+            hash: plan.hash,
+            previews,
+            server: cluster.server().to_owned(),
+        })
     }
 
     async fn in_git(&self, clone: &git2::Repository, range: &Range) -> Result<ChangeSet> {
@@ -272,7 +299,7 @@ impl Review {
         for (name, value) in [
             ("changes", changes.to_string()),
             ("hash", hash),
-            ("live", reviewed.live.to_string()),
+            ("live", reviewed.server.is_some().to_string()),
             ("create", summary.create.to_string()),
             ("change", summary.change.to_string()),
             ("delete", summary.delete.to_string()),
@@ -305,6 +332,17 @@ impl Review {
             _ => ExitCode::SUCCESS,
         }
     }
+}
+
+/// Returns where the files are shown: on the page of the repository that a workflow runs for, else where the clone's remote is.
+fn links(runner: Option<&Runner>, clone: &git2::Repository, revision: &Revision) -> Option<Links> {
+    let Some(runner) = runner else {
+        return clone::links(clone, revision);
+    };
+    Some(Links {
+        web: Web::new(Host::GitHub, &runner.page)?,
+        revision: revision.clone(),
+    })
 }
 
 fn runner() -> Result<Runner> {

@@ -131,7 +131,8 @@ spec:
 ";
 
 /// Ids of commits, and of a plan.
-const COMMITS: [(&str, &str); 2] = [
+const COMMITS: [(&str, &str); 3] = [
+    (r"http://127\.0\.0\.1:\d+/", "http://karmada/"),
     (r"`[0-9a-f]{8}\.\.[0-9a-f]{8}`", "`········..········`"),
     (r"hash `[0-9a-f]{16}`", "hash `················`"),
 ];
@@ -410,7 +411,9 @@ async fn what_stands_in_the_way_and_what_cannot_be_seen_is_said() {
         <!-- cutover review: plan -->
         ### Plan: 1 to create, 0 to change, 0 to delete.
 
-        `········..········` · hash `················`
+        `········..········` · hash `················` · compared with `http://karmada/`
+
+        **On merge**, cutover writes 1 change to this control plane; ReplicaShift shop/api-to-west would fail, with nothing touched.
 
         ### What would block it
 
@@ -422,11 +425,7 @@ async fn what_stands_in_the_way_and_what_cannot_be_seen_is_said() {
 
         #### ReplicaShift shop/api-to-west (`intent.yaml:1`)
 
-        ⛔ It would be refused, with nothing touched:
-
-        - Stateful: a FlinkDeployment has state: a second copy would lose or fork it (move it whole, with its state: cutover migrate)
-        - NoReplicas: FlinkDeployment shop/orders has no spec.replicas (only what counts its replicas in spec.replicas and status.availableReplicas can be shifted)
-        - FailoverOn: the policy has failover: a side whose replicas are not ready yet could be evicted in the middle of a step (take spec.failover off the policy for the time of the shift)
+        ⛔ It would be refused, with nothing touched; above is why.
         ");
     });
 

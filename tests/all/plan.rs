@@ -168,6 +168,7 @@ macro_rules! shown {
         insta::with_settings!({filters => vec![
             (r"(?i)(hash:? `?)[0-9a-f]{16,64}", "${1}················"),
             (r"`[0-9a-f]{8}`", "`········`"),
+            (r"http://127\.0\.0\.1:\d+/", "http://karmada/"),
         ]}, { insta::assert_snapshot!($text, @$snapshot) });
     };
 }
@@ -377,7 +378,7 @@ fn is_readable(on: On) {
     <!-- cutover review: plan -->
     ### Plan: 6 to create, 3 to change, 0 to delete, 1 held back, 2 blocked.
 
-    `········` · hash `················`
+    `········` · hash `················` · compared with `http://karmada/`
 
     ### What would block it
 

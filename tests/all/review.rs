@@ -318,6 +318,8 @@ macro_rules! shown {
         insta::with_settings!({filters => vec![
             (r"(?i)(hash:? `?)[0-9a-f]{16,64}", "${1}················"),
             (r"`[0-9a-f]{8}\.\.[0-9a-f]{8}`", "`········..········`"),
+            (r"http://127\.0\.0\.1:\d+/", "http://karmada/"),
+            (r"/blob/[0-9a-f]{40}/", "/blob/········/"),
         ]}, { insta::assert_snapshot!($text, @$snapshot) });
     };
 }
@@ -344,7 +346,9 @@ async fn a_reviewer_is_told_in_one_comment_what_a_pull_request_does() {
     <!-- cutover review: plan -->
     ### Plan: 1 to create, 0 to change, 0 to delete, 1 held back.
 
-    `········..········` · hash `················`
+    `········..········` · hash `················` · compared with `http://karmada/`
+
+    **On merge**, cutover writes 1 change to this control plane; 1 change waits for its intent; Migration shop/orders-to-west can begin at once.
 
     ### Who moves where
 
@@ -355,7 +359,7 @@ async fn a_reviewer_is_told_in_one_comment_what_a_pull_request_does() {
         c0 -- "FlinkDeployment shop/orders" --> c1
     ```
 
-    #### Migration shop/orders-to-west (`intents/orders.yaml:1`)
+    #### Migration shop/orders-to-west ([`intents/orders.yaml:1`](https://github.example.com/shop/fleet/blob/········/intents/orders.yaml#L1))
 
     Moves `FlinkDeployment shop/orders` from `east` to `west`; if it fails, it is rolled back.
 
@@ -377,12 +381,12 @@ async fn a_reviewer_is_told_in_one_comment_what_a_pull_request_does() {
 
     | | object | where | |
     |---|---|---|---|
-    | ⏸️ held back | `FlinkDeployment shop/orders` | `apps/orders.yaml:1` | by Migration shop/orders-to-west |
-    | ➕ create | `Migration shop/orders-to-west` | `intents/orders.yaml:1` | moves FlinkDeployment orders from where it runs to west; stops it with its state first; takes a change of its template along; rolls back if it fails |
+    | ⏸️ held back | `FlinkDeployment shop/orders` | [`apps/orders.yaml:1`](https://github.example.com/shop/fleet/blob/········/apps/orders.yaml#L1) | by Migration shop/orders-to-west |
+    | ➕ create | `Migration shop/orders-to-west` | [`intents/orders.yaml:1`](https://github.example.com/shop/fleet/blob/········/intents/orders.yaml#L1) | moves FlinkDeployment orders from where it runs to west; stops it with its state first; takes a change of its template along; rolls back if it fails |
 
     <details><summary>1 remark</summary>
 
-    - ⚠️ CUT0301 `apps/db.yaml:1:1`: Secret shop/db has its values in plain text: whoever reads the repository has them (encrypt it, or let an operator fetch it (SOPS, Sealed Secrets, External Secrets))
+    - ⚠️ CUT0301 [`apps/db.yaml:1:1`](https://github.example.com/shop/fleet/blob/········/apps/db.yaml#L1): Secret shop/db has its values in plain text: whoever reads the repository has them (encrypt it, or let an operator fetch it (SOPS, Sealed Secrets, External Secrets))
 
     </details>
 
@@ -458,12 +462,14 @@ async fn a_reviewer_is_told_in_one_comment_what_a_pull_request_does() {
     for told in [
         "### What would block it",
         "⛔ `Migration shop/orders-to-south`: **NoCluster**: no cluster south is joined",
-        "c0 -- \"FlinkDeployment shop/orders\" --> c1",
-        "`PropagationPolicy shop/streaming` (`apps/policy.yaml:1`) places 1 workload; the change comes when Migration shop/orders-to-south has ended:",
+        "; Migration shop/orders-to-south would fail, with nothing touched.",
+        "`PropagationPolicy shop/streaming` ([`apps/policy.yaml:1`](",
+        ") places 1 workload; the change comes when Migration shop/orders-to-south has ended:",
         "- `FlinkDeployment shop/payments`: ⚠️ **Karmada takes it out of east and recreates it in west",
     ] {
         assert!(body.contains(told), "{told} is not in\n{body}");
     }
+    assert!(!body.contains("| step |"), "what would fail has no steps: {body}");
     assert!(stdout(&output).contains(
         "::error title=would fail%3A Migration shop/orders-to-south,file=intents/orders.yaml,line=1"
     ));
@@ -521,7 +527,7 @@ async fn a_fork_is_checked_without_secrets_and_events_that_have_them_are_refused
 
     ### What would block it
 
-    - ❌ CUT0006 `intents/orders.yaml:6:3`: spec.too is not a field of Migration (did you mean to?)
+    - ❌ CUT0006 [`intents/orders.yaml:6:3`](https://github.example.com/shop/fleet/blob/········/intents/orders.yaml#L6): spec.too is not a field of Migration (did you mean to?)
 
     ### Who moves where
 
@@ -532,7 +538,7 @@ async fn a_fork_is_checked_without_secrets_and_events_that_have_them_are_refused
         c0 -- "FlinkDeployment shop/orders" --> c1
     ```
 
-    #### Migration shop/orders-to-west (`intents/orders.yaml:1`)
+    #### Migration shop/orders-to-west ([`intents/orders.yaml:1`](https://github.example.com/shop/fleet/blob/········/intents/orders.yaml#L1))
 
     Moves `FlinkDeployment shop/orders` from where it runs to `west`; if it fails, it is rolled back.
 
@@ -552,13 +558,13 @@ async fn a_fork_is_checked_without_secrets_and_events_that_have_them_are_refused
 
     | | object | where | |
     |---|---|---|---|
-    | ✏️ change | `Secret shop/db` | `apps/db.yaml:1` |  |
-    | ✏️ change | `FlinkDeployment shop/orders` | `apps/orders.yaml:1` |  |
-    | ➕ create | `Migration shop/orders-to-west` | `intents/orders.yaml:1` | moves FlinkDeployment orders from where it runs to west; stops it with its state first; takes a change of its template along; rolls back if it fails |
+    | ✏️ change | `Secret shop/db` | [`apps/db.yaml:1`](https://github.example.com/shop/fleet/blob/········/apps/db.yaml#L1) |  |
+    | ✏️ change | `FlinkDeployment shop/orders` | [`apps/orders.yaml:1`](https://github.example.com/shop/fleet/blob/········/apps/orders.yaml#L1) |  |
+    | ➕ create | `Migration shop/orders-to-west` | [`intents/orders.yaml:1`](https://github.example.com/shop/fleet/blob/········/intents/orders.yaml#L1) | moves FlinkDeployment orders from where it runs to west; stops it with its state first; takes a change of its template along; rolls back if it fails |
 
     <details><summary>1 remark</summary>
 
-    - ⚠️ CUT0301 `apps/db.yaml:1:1`: Secret shop/db has its values in plain text: whoever reads the repository has them (encrypt it, or let an operator fetch it (SOPS, Sealed Secrets, External Secrets))
+    - ⚠️ CUT0301 [`apps/db.yaml:1:1`](https://github.example.com/shop/fleet/blob/········/apps/db.yaml#L1): Secret shop/db has its values in plain text: whoever reads the repository has them (encrypt it, or let an operator fetch it (SOPS, Sealed Secrets, External Secrets))
 
     </details>
 
@@ -668,7 +674,8 @@ async fn without_the_control_plane_the_report_says_so_and_tells_the_rest() {
     assert_eq!(output.status.code(), Some(3), "{}", stderr(&output));
     let body = &stage.github.comments()[0].1;
     assert!(
-        body.contains("> ⚠️ Not compared with the control plane: cannot find out what"),
+        body.contains("> ⚠️ Not compared with the control plane: cannot find out what")
+            && body.contains("cannot reach http\\://127.0.0.1:"),
         "{body}"
     );
     assert!(body.contains("! spec.image: orders:1 → orders:2"), "{body}");
@@ -686,6 +693,84 @@ async fn without_the_control_plane_the_report_says_so_and_tells_the_rest() {
         stdout(&printed).contains("compared in Git alone"),
         "{}",
         stdout(&printed)
+    );
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_misspelt_cluster_and_what_is_not_committed_are_named() {
+    let stage = Stage::begin().await;
+    let clone = stage.clone();
+    let clone = as_text(&clone);
+    let migrate = ["migrate", "orders", "--to", "wset", "--dry-run", "-C", clone];
+    let output = stage.cutover(&migrate, &[]);
+    let said = stderr(&output);
+    assert_eq!(output.status.code(), Some(1), "{said}");
+    assert!(
+        said.contains("no cluster wset is joined to http://127.0.0.1:")
+            && said.contains("hint: did you mean west?"),
+        "{said}"
+    );
+    let offline = [&migrate[..], &["--offline"]].concat();
+    assert!(stage.cutover(&offline, &[]).status.success());
+
+    stage.commit("To nowhere", &[("intents/orders.yaml", &migration("wset"))]);
+    std::fs::write(
+        stage.clone().join("apps/orders.yaml"),
+        ORDERS.replace("orders:1", "orders:2"),
+    )
+    .unwrap();
+    let output = stage.cutover(&["plan", clone], &[]);
+    let said = stderr(&output);
+    assert_eq!(output.status.code(), Some(1), "{said}{}", stdout(&output));
+    assert!(
+        said.contains("note: not committed, and not in the plan: apps/orders.yaml"),
+        "{said}"
+    );
+    let planned = stdout(&output);
+    assert!(
+        planned.contains("would be refused, with nothing touched:") && !planned.contains("orders:2"),
+        "{planned}"
+    );
+}
+
+/// A job whose end is accepted, and the policy that places it, go in one pull request.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_reviewer_is_told_where_a_deleted_workload_ends() {
+    let stage = Stage::begin().await;
+    let accept = [(
+        "apps/orders.yaml",
+        ORDERS.replace(
+            "namespace: shop}",
+            "namespace: shop, annotations: {cutover.dev/accept-state-loss: deletion}}",
+        ),
+    )];
+    let accept = accept.each_ref().map(|(path, text)| (*path, text.as_str()));
+    stage.commit("Accept that it ends", &accept);
+    let clone = stage.clone();
+    let clone = as_text(&clone);
+    assert!(
+        stage
+            .cutover(&["run", "--once", "--repo", clone], &[])
+            .status
+            .success()
+    );
+    for path in ["apps/orders.yaml", "apps/payments.yaml"] {
+        std::fs::remove_file(stage.clone().join(path)).unwrap();
+    }
+    stage.commit("Both go", &[]);
+    let output = stage.cutover(&["review", clone, "--revision", "HEAD~1..HEAD"], &[]);
+    let report = stdout(&output);
+    for told in [
+        "- ⚠️ `FlinkDeployment shop/orders` ends in east (2 replicas), with its state\n",
+        "⛔ `FlinkDeployment shop/payments`: FlinkDeployment shop/payments would end in east, with its state",
+        "**On merge**, cutover writes 1 change to this control plane; it prunes 1 object; 1 blocked change is left out",
+    ] {
+        assert!(report.contains(told), "{told} is not in\n{report}");
+    }
+    let plan = stdout(&stage.cutover(&["plan", clone], &[]));
+    assert!(
+        plan.contains("- FlinkDeployment shop/orders\n  ends in east (2 replicas), with its state\n"),
+        "{plan}"
     );
 }
 

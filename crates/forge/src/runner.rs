@@ -12,6 +12,8 @@ pub struct Runner {
     pub repository: String,
     /// For instance `https://api.github.com`.
     pub api: String,
+    /// The page of the repository.
+    pub page: String,
     /// The page of this run.
     pub run: Option<String>,
     pub pull_request: Option<PullRequest>,
@@ -86,10 +88,12 @@ impl Runner {
             _ => None,
         };
         let server = variable("GITHUB_SERVER_URL").unwrap_or_else(|| "https://github.com".to_owned());
+        let page = format!("{}/{repository}", server.trim_end_matches('/'));
         let run = variable("GITHUB_RUN_ID").filter(|run| run.bytes().all(|b| b.is_ascii_digit()));
         Ok(Self {
             event: name,
-            run: run.map(|run| format!("{}/{repository}/actions/runs/{run}", server.trim_end_matches('/'))),
+            run: run.map(|run| format!("{page}/actions/runs/{run}")),
+            page,
             repository,
             api: variable("GITHUB_API_URL").unwrap_or_else(|| "https://api.github.com".to_owned()),
             pull_request,

@@ -9,6 +9,7 @@ use jiff::Timestamp;
 use serde::de::DeserializeOwned;
 use serde_json::Value;
 
+use super::endings;
 use super::forecasts::{self, is_written};
 use super::intents::other_managers;
 use super::intents::policies::{claimed_by, typed};
@@ -22,7 +23,10 @@ use cutover_core::intent::snapshot::{Desired, Member, OwnPolicy, Snapshot};
 use cutover_core::intent::{self, ControlPlane, Read, Seen, moves, rivals};
 use cutover_core::plan::{Action, Change, ChangeSet, Forecast};
 use cutover_core::profile;
-use cutover_core::report::review::{Move, Neighbours, PolicyChange, Preview, Reach, Template, Verdict};
+use cutover_core::report::History;
+use cutover_core::report::review::{
+    Ending, Move, Neighbours, PolicyChange, Preview, Reach, Template, Verdict,
+};
 use cutover_karmada::name::{ClusterName, Gvk, ObjectKey};
 use cutover_karmada::{
     self as karmada, ClusterOverridePolicy, ClusterPropagationPolicy, ClusterResourceBinding,
@@ -39,7 +43,35 @@ pub struct Previews {
     /// What would come of each intent, by the change under which that is told.
     pub forecasts: BTreeMap<ObjectKey, Forecast>,
     pub reaches: Vec<Reach>,
+    /// What becomes of workloads whose templates leave Git.
+    pub endings: Vec<Ending>,
     pub notes: Vec<String>,
+}
+
+impl Previews {
+    /// Notes in a plan what could be seen.
+    pub fn note_in(&self, changes: &mut ChangeSet) {
+        let effects = self.endings.iter();
+        let effects = effects.map(|ending| (ending.workload.clone(), ending.effect()));
+        changes.note_effects(effects.collect());
+        changes.dry_run(self.forecasts.clone());
+    }
+
+    /// Says of migrations how long earlier ones took.
+    pub fn remember(&mut self, history: &History) {
+        for one in &mut self.moves {
+            one.earlier = history.of(&one.workload);
+            let Some(forecast) = self.forecasts.get_mut(&one.intent) else {
+                continue;
+            };
+            // What was remarked beside, such as that it takes turns, stays.
+            for remark in one.forecast().remarks {
+                if !forecast.remarks.contains(&remark) {
+                    forecast.remarks.push(remark);
+                }
+            }
+        }
+    }
 }
 
 /// Looks at what the changes of a plan would meet.
@@ -50,7 +82,12 @@ pub fn previews<'a>(cluster: &'a Cluster, plan: &'a Plan, now: Timestamp) -> Box
         let policies: Vec<PolicyChange> = changes.changes.iter().filter_map(policy_change).collect();
         let mut forecasts = Box::pin(forecasts::forecasts(cluster, plan, now)).await;
         let turns = turns(changes);
-        if migrations.is_empty() && policies.is_empty() {
+        let leaving: Vec<&Change> = changes
+            .changes
+            .iter()
+            .filter(|change| endings::leaves_git(change))
+            .collect();
+        if migrations.is_empty() && policies.is_empty() && leaving.is_empty() {
             let notes = note_turns(&turns, &mut forecasts);
             return Previews {
                 forecasts,
@@ -65,6 +102,15 @@ pub fn previews<'a>(cluster: &'a Cluster, plan: &'a Plan, now: Timestamp) -> Box
         let moves = join_all(moves).await;
         forecasts.extend(moves.iter().map(|one| (one.intent.clone(), one.forecast())));
         let mut notes = note_turns(&turns, &mut forecasts);
+        let endings = match endings::endings(&leaving, &look.profiles, &look.bindings) {
+            Ok(endings) => endings,
+            Err(why) => {
+                notes.push(format!(
+                    "Where the workloads run whose templates leave Git could not be read: {why}"
+                ));
+                Vec::new()
+            }
+        };
         let reaches = match (look.bindings.get(), look.clusters.get()) {
             (Ok(bindings), Ok(clusters)) => policies
                 .iter()
@@ -74,7 +120,7 @@ pub fn previews<'a>(cluster: &'a Cluster, plan: &'a Plan, now: Timestamp) -> Box
                         is_made_by(binding, &change.policy)
                             && (change.held_back.is_none() || !moves_by(&moves, binding))
                     });
-                    Reach::of(change, &made.collect::<Vec<_>>(), clusters)
+                    Reach::of(change, &made.collect::<Vec<_>>(), clusters, &endings)
                 })
                 .collect(),
             (Err(why), _) | (_, Err(why)) => {
@@ -90,6 +136,7 @@ pub fn previews<'a>(cluster: &'a Cluster, plan: &'a Plan, now: Timestamp) -> Box
             moves,
             forecasts,
             reaches,
+            endings,
             notes,
         }
     })
@@ -250,6 +297,12 @@ fn moves_by(moves: &[Move], binding: &ResourceBinding) -> bool {
         let namespace = workload.namespace.as_deref().unwrap_or_default();
         (namespace, &workload.kind, &workload.name) == (&resource.namespace, &resource.kind, &resource.name)
     })
+}
+
+/// Returns whether a binding is the one of a workload.
+pub(super) fn is_of(binding: &ResourceBinding, workload: &ObjectKey) -> bool {
+    let name = meta::binding_name(&workload.name, &workload.kind);
+    binding.metadata.namespace == workload.namespace && binding.metadata.name.as_deref() == Some(&name)
 }
 
 /// Returns namespace and name of the policy that a binding was made by.
@@ -516,13 +569,7 @@ impl Look {
 
     fn binding(&self, workload: &ObjectKey) -> Seen<Option<ResourceBinding>> {
         map(&self.bindings, |all| {
-            let name = meta::binding_name(&workload.name, &workload.kind);
-            let mut all = all.iter();
-            all.find(|binding| {
-                binding.metadata.namespace == workload.namespace
-                    && binding.metadata.name.as_deref() == Some(&name)
-            })
-            .cloned()
+            all.iter().find(|binding| is_of(binding, workload)).cloned()
         })
     }
 

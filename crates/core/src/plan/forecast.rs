@@ -119,4 +119,17 @@ impl ChangeSet {
             change.forecast = forecasts.remove(&change.key).map(Forecast::shown);
         }
     }
+
+    /// Returns whether an intent among the changes would be refused as things are.
+    pub fn refuses(&self) -> bool {
+        let mut forecasts = self.changes.iter().filter_map(|change| change.forecast.as_ref());
+        forecasts.any(|forecast| forecast.outcome == Outcome::Refused)
+    }
+
+    /// Notes what becomes of workloads whose templates leave Git. It is no part of the hash either.
+    pub fn note_effects(&mut self, mut effects: BTreeMap<ObjectKey, String>) {
+        for change in &mut self.changes {
+            change.effect = effects.remove(&change.key);
+        }
+    }
 }

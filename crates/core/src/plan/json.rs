@@ -60,6 +60,9 @@ pub struct PlannedChange {
     /// What may be lost by it: no profile says whether there is state to lose.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub warning: Option<String>,
+    /// What becomes of the workload in the clusters, if its template leaves Git.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub effect: Option<String>,
     pub object: ObjectId,
     /// Where Git has it.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -148,6 +151,7 @@ fn planned(shown: Shown<'_>) -> PlannedChange {
         forecast: change.forecast.clone(),
         unchecked: change.unchecked.clone(),
         warning: change.warning.clone(),
+        effect: change.effect.clone(),
         object: ObjectId {
             api_version: change.gvk.api_version(),
             kind: change.gvk.kind.clone(),

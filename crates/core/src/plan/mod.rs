@@ -112,6 +112,8 @@ pub struct Change {
     pub unchecked: Option<String>,
     /// What may be lost by it, and isn't known to be.
     pub warning: Option<String>,
+    /// What becomes of the workload in the clusters, if its template leaves Git.
+    pub effect: Option<String>,
     /// Every object of Git that a suspension keeps changes of from clusters, if it is one.
     pub suspends: Vec<ObjectKey>,
     /// What would come of it, if it is an intent that somebody has looked at.
@@ -138,6 +140,7 @@ impl Change {
             source: Some(desired.source.clone()),
             unchecked: None,
             warning: None,
+            effect: None,
             suspends: Vec::new(),
             forecast: None,
             sent: None,
@@ -224,6 +227,7 @@ impl Change {
             source: Some(entry.source()),
             unchecked: None,
             warning: None,
+            effect: None,
             suspends: Vec::new(),
             forecast: None,
             sent: None,
@@ -243,6 +247,7 @@ impl Change {
             source: None,
             unchecked: None,
             warning: None,
+            effect: None,
             suspends: Vec::new(),
             forecast: None,
             sent: None,
@@ -264,6 +269,7 @@ impl Change {
             source: None,
             unchecked: None,
             warning: None,
+            effect: None,
             suspends: Vec::new(),
             forecast: None,
             sent: None,

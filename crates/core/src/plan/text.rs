@@ -160,6 +160,9 @@ impl Out<'_> {
         if let Some(story) = shown.story() {
             self.note(palette.header, &story);
         }
+        if let Some(effect) = &change.effect {
+            self.note(palette.warning, effect);
+        }
         if let Some(forecast) = &change.forecast {
             self.forecast(forecast);
         }

@@ -107,6 +107,18 @@ impl Web {
         };
         format!("{}/{folder}/{}/{}", self.page, encoded(branch), encoded(path))
     }
+
+    /// Returns the page of a file as a commit has it, at a line, which counts from 1.
+    pub fn line(&self, revision: &Revision, path: &str, line: u32) -> String {
+        let (folder, anchor) = match self.host {
+            Host::GitHub => ("blob", "L"),
+            Host::GitLab => ("-/blob", "L"),
+            Host::Gitea => ("src/commit", "L"),
+            Host::Bitbucket => ("src", "lines-"),
+        };
+        let path = encoded(path);
+        format!("{}/{folder}/{revision}/{path}#{anchor}{line}", self.page)
+    }
 }
 
 /// Escapes what has a meaning in an address or in Markdown.
@@ -160,6 +172,23 @@ mod tests {
             assert_eq!(
                 web.file("cutover-status", "a b).md"),
                 format!("https://git.example.com/team/fleet/{file}")
+            );
+        }
+    }
+
+    #[test]
+    fn a_line_of_a_file_is_that_of_one_commit() {
+        let revision: Revision = "4a8f0c1d2e3b4a5968778695a4b3c2d1e0f9a8b7".parse().unwrap();
+        for (host, folder, anchor) in [
+            (Host::GitHub, "blob", "#L12"),
+            (Host::GitLab, "-/blob", "#L12"),
+            (Host::Gitea, "src/commit", "#L12"),
+            (Host::Bitbucket, "src", "#lines-12"),
+        ] {
+            let web = Web::new(host, "https://git.example.com/team/fleet").unwrap();
+            assert_eq!(
+                web.line(&revision, "apps/a b).yaml", 12),
+                format!("https://git.example.com/team/fleet/{folder}/{revision}/apps/a%20b%29.yaml{anchor}")
             );
         }
     }

@@ -1,17 +1,27 @@
 //! What changes: a table, the most dangerous first, and collapsed details.
 
-use super::page::{Page, code, collapsed, count, fenced, inline};
-use crate::plan::{Action, DiffStyle, Line, Shown, Sign, View, of_change, sign};
+use std::collections::BTreeSet;
+
+use super::groups::{Entry, Row, rows, values};
+use super::links::Places;
+use super::page::{Page, code, collapsed, count, fenced, inline, named};
+use crate::plan::{Action, Line, Shown, Sign, View, sign};
 use cutover_base::escape;
 
 /// The lines of one object's details; more is left out.
 const DETAIL: usize = 300;
+/// Of objects that change alike so many are named in the table.
+const NAMED: usize = 3;
+/// So many in the details, where not all fit.
+const SOME: usize = 50;
+/// So many fields are named.
+const FIELDS: usize = 3;
 
-/// Returns what is not simply in sync: what hurts most first, so that it is the last to be left out.
-pub(super) fn by_danger<'a>(view: &'a View<'_>) -> Vec<Shown<'a>> {
+/// Returns what is not simply in sync: what hurts most first, so that it is the last to be left out; equal changes as one.
+pub(super) fn by_danger<'a>(view: &'a View<'_>) -> Vec<Row<'a>> {
     let mut shown: Vec<Shown<'_>> = view.pending().collect();
     shown.sort_by_key(|shown| danger(&shown.change.action));
-    shown
+    rows(shown)
 }
 
 const fn danger(action: &Action) -> u8 {
@@ -28,32 +38,162 @@ const fn danger(action: &Action) -> u8 {
 }
 
 /// Adds the table; returns how many rows are left out.
-pub(super) fn table(page: &mut Page, shown: &[Shown<'_>]) -> usize {
-    let rows: Vec<String> = shown.iter().map(row).collect();
+pub(super) fn table(page: &mut Page, rows: &[Row<'_>], places: Places<'_>) -> usize {
+    let rows: Vec<String> = rows.iter().map(|row| table_row(row, places)).collect();
     let head = "\n### Changes\n\n| | object | where | |\n|---|---|---|---|\n";
     page.list(head, &rows, |more| {
-        format!("| … | {} | | |\n", count(more, "more object"))
+        format!("| … | {} | | |\n", count(more, "more row"))
     })
 }
 
 /// Adds the details of as many as fit; returns how many don't.
-pub(super) fn details(page: &mut Page, shown: &[Shown<'_>]) -> usize {
+pub(super) fn details(page: &mut Page, rows: &[Row<'_>], places: Places<'_>) -> usize {
     let mut left_out = 0;
-    for one in shown {
-        let lines = of_change(one, DiffStyle::Auto, 3);
-        if lines.is_empty() {
+    let mut is_full = false;
+    for row in rows {
+        let full = row_details(row, places, usize::MAX);
+        if full.is_empty() {
             continue;
         }
-        if left_out > 0 || !page.add(&detail(one, &lines)) {
-            left_out += 1;
+        // A list of very many names would leave no room for anything else.
+        let is_modest = row.len() <= SOME || full.chars().count() <= page.room() / 2;
+        if !is_full && is_modest && page.add(&full) {
+            continue;
         }
+        left_out += 1;
+        // What changes of them may fit without all the names.
+        is_full = is_full || !page.add(&row_details(row, places, SOME));
     }
     left_out
 }
 
-fn row(shown: &Shown<'_>) -> String {
-    let change = shown.change;
-    let symbol = match change.action {
+fn row_details(row: &Row<'_>, places: Places<'_>, most: usize) -> String {
+    match row {
+        Row::One(one) if one.lines.is_empty() => String::new(),
+        Row::One(one) => {
+            let summary = format!("{} {}", sign(&one.shown.change.action), one.shown.change.key);
+            collapsed(&summary, &fenced("diff", &diff(&one.lines)))
+        }
+        Row::Equal(many) | Row::Varied(many) => {
+            let Some(first) = many.first() else {
+                return String::new();
+            };
+            let change = first.shown.change;
+            let summary = format!("{} {} × {}", sign(&change.action), many.len(), change.key.kind);
+            let body = if matches!(row, Row::Equal(_)) {
+                diff(&first.lines)
+            } else {
+                diff(&each(many, most))
+            };
+            collapsed(
+                &summary,
+                &format!("{}\n{}", fenced("diff", &body), list(many, places, most)),
+            )
+        }
+    }
+}
+
+/// Returns the lines of changes one after the other, each below the name of its object.
+fn each(many: &[Entry<'_>], most: usize) -> Vec<Line> {
+    let one = |entry: &Entry<'_>| {
+        let name = Line {
+            sign: Sign::Place,
+            words: vec![(false, full_name(entry))],
+        };
+        std::iter::once(name)
+            .chain(entry.lines.clone())
+            .collect::<Vec<_>>()
+    };
+    many.iter().take(most).flat_map(one).collect()
+}
+
+/// Returns the names of all objects of a group, each with its place.
+fn list(many: &[Entry<'_>], places: Places<'_>, most: usize) -> String {
+    let item = |entry: &Entry<'_>| {
+        let at = places.bracketed(entry.shown.change.source.as_ref());
+        format!("- {}{at}\n", code(&full_name(entry)))
+    };
+    let mut text: String = many.iter().take(most).map(item).collect();
+    if many.len() > most {
+        text.push_str(&format!("- … and {} more\n", many.len() - most));
+    }
+    text
+}
+
+fn full_name(entry: &Entry<'_>) -> String {
+    let key = &entry.shown.change.key;
+    match &key.namespace {
+        Some(namespace) => format!("{namespace}/{}", key.name),
+        None => key.name.clone(),
+    }
+}
+
+fn table_row(row: &Row<'_>, places: Places<'_>) -> String {
+    match row {
+        Row::One(one) => {
+            let change = one.shown.change;
+            let source = change.source.as_ref();
+            let at = source.map(|at| places.line(at)).unwrap_or_default();
+            let object = code(&change.key.to_string());
+            format!(
+                "| {} | {object} | {at} | {} |\n",
+                symbol(&change.action),
+                notes(&one.shown)
+            )
+        }
+        Row::Equal(many) | Row::Varied(many) => {
+            let Some(first) = many.first() else {
+                return String::new();
+            };
+            let change = first.shown.change;
+            let names: Vec<String> = many.iter().map(|one| code(&full_name(one))).collect();
+            let what = if matches!(row, Row::Equal(_)) {
+                same_values(first)
+            } else {
+                different_values(many)
+            };
+            let notes = Some(notes(&first.shown)).filter(|notes| !notes.is_empty());
+            let notes: Vec<String> = std::iter::once(what).chain(notes).collect();
+            format!(
+                "| {} | {} × {}: {} | | {} |\n",
+                symbol(&change.action),
+                many.len(),
+                code(&change.key.kind),
+                named(&names, NAMED),
+                notes.join("<br>")
+            )
+        }
+    }
+}
+
+/// Returns what changes, field by field where that is short.
+fn same_values(first: &Entry<'_>) -> String {
+    let is_short = first.lines.len() <= FIELDS && first.lines.iter().all(|line| line.sign == Sign::Changed);
+    if !is_short {
+        return fields(first);
+    }
+    let text = |line: &Line| {
+        let words: Vec<&str> = line.words.iter().map(|(_, text)| text.as_str()).collect();
+        code(&words.concat())
+    };
+    let lines: Vec<String> = first.lines.iter().map(text).collect();
+    lines.join("<br>")
+}
+
+fn different_values(many: &[Entry<'_>]) -> String {
+    let different: BTreeSet<String> = many.iter().map(|one| values(&one.lines)).collect();
+    let fields = many.first().map(fields).unwrap_or_default();
+    format!("{fields}: {} different values", different.len())
+}
+
+fn fields(entry: &Entry<'_>) -> String {
+    let names: Vec<String> = entry.fields.iter().map(|name| code(name)).collect();
+    named(&names, FIELDS)
+}
+
+/// Returns what is done, with its symbol.
+fn symbol(action: &Action) -> String {
+    let symbol = match action {
         Action::Create => "➕",
         Action::Configure => "✏️",
         Action::Unchanged => "=",
@@ -63,20 +203,10 @@ fn row(shown: &Shown<'_>) -> String {
         Action::Blocked { .. } => "⛔",
         Action::LeftBehind { .. } => "🍂",
     };
-    let source = change
-        .source
-        .as_ref()
-        .map(|at| code(&format!("{}:{}", at.path, at.line)))
-        .unwrap_or_default();
-    format!(
-        "| {symbol} {} | {} | {source} | {} |\n",
-        word(&change.action),
-        code(&change.key.to_string()),
-        notes(shown)
-    )
+    format!("{symbol} {}", word(action))
 }
 
-const fn word(action: &Action) -> &'static str {
+pub(super) const fn word(action: &Action) -> &'static str {
     match action {
         Action::Create => "create",
         Action::Configure => "change",
@@ -89,7 +219,8 @@ const fn word(action: &Action) -> &'static str {
     }
 }
 
-fn notes(shown: &Shown<'_>) -> String {
+/// Returns what else is told of a change, in a cell.
+pub(super) fn notes(shown: &Shown<'_>) -> String {
     let held = match &shown.change.action {
         Action::HeldBack { by } => Some(format!("by {by}")),
         _ => shown.reason().map(str::to_owned),
@@ -108,7 +239,7 @@ fn notes(shown: &Shown<'_>) -> String {
     notes.join("<br>")
 }
 
-fn detail(shown: &Shown<'_>, lines: &[Line]) -> String {
+fn diff(lines: &[Line]) -> String {
     let mut body = String::new();
     for line in lines.iter().take(DETAIL) {
         body.push_str(match line.sign {
@@ -129,6 +260,5 @@ fn detail(shown: &Shown<'_>, lines: &[Line]) -> String {
     if lines.len() > DETAIL {
         body.push_str(&format!("@@ and {} more lines @@\n", lines.len() - DETAIL));
     }
-    let summary = format!("{} {}", sign(&shown.change.action), shown.change.key);
-    collapsed(&summary, &fenced("diff", &body))
+    body
 }

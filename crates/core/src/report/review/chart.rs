@@ -4,10 +4,11 @@ use std::collections::BTreeMap;
 use std::fmt::Write as _;
 
 use super::moves::{Move, Verdict};
-use super::page::{count, fenced};
+use super::page::{count, fenced, named};
 use super::reach::{Fate, Reach};
 use crate::plan::Forecast;
 use cutover_base::escape::markdown::label;
+use cutover_karmada::name::ClusterName;
 
 /// More arrows than that nobody reads.
 const ARROWS: usize = 30;
@@ -23,7 +24,7 @@ struct Arrow {
     how: How,
 }
 
-#[derive(Clone, Copy, PartialEq, Eq)]
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 enum How {
     /// By a migration: solid.
     Moved,
@@ -31,13 +32,16 @@ enum How {
     Rescheduled,
     /// By Karmada, whom nobody asked: dotted.
     ByItself,
+    /// Karmada deletes one of several copies: dotted.
+    Left,
 }
 
 /// Returns a `mermaid` block, and what has no room in it; `None` when nobody moves. `forecasts`: of intents that move many.
 pub(super) fn chart(moves: &[Move], forecasts: &[&Forecast], reaches: &[Reach]) -> Option<String> {
+    // What would be refused moves nobody.
     let moves = moves
         .iter()
-        .filter(|one| !matches!(one.preview.verdict, Verdict::There));
+        .filter(|one| !matches!(one.preview.verdict, Verdict::There | Verdict::Blocked(_)));
     let planned = moves.map(|one| Arrow {
         from: one
             .source()
@@ -47,24 +51,7 @@ pub(super) fn chart(moves: &[Move], forecasts: &[&Forecast], reaches: &[Reach]) 
         how: How::Moved,
     });
     let many = forecasts.iter().flat_map(|forecast| bundles(forecast));
-    let effects = reaches.iter().flat_map(|reach| &reach.effects);
-    let by_itself = effects.filter_map(|effect| match &effect.fate {
-        Fate::Leaves { from, to } => Some(Arrow {
-            from: from.first()?.to_string(),
-            to: match to.as_slice() {
-                [only] => only.to_string(),
-                [] => "nowhere".to_owned(),
-                several => several
-                    .iter()
-                    .map(ToString::to_string)
-                    .collect::<Vec<_>>()
-                    .join(" or "),
-            },
-            what: effect.workload.clone(),
-            how: How::ByItself,
-        }),
-        _ => None,
-    });
+    let by_itself = by_itself(reaches);
     let mut arrows: Vec<Arrow> = planned.chain(many).chain(by_itself).collect();
     if arrows.is_empty() {
         return None;
@@ -95,6 +82,10 @@ pub(super) fn chart(moves: &[Move], forecasts: &[&Forecast], reaches: &[Reach]) 
                 body,
                 "    c{from} -. \"{what} (by Karmada, without a protocol)\" .-> c{to}"
             ),
+            How::Left => writeln!(
+                body,
+                "    c{from} -. \"{what} (copy deleted by Karmada; runs on there)\" .-> c{to}"
+            ),
         };
     }
     let mut chart = fenced("mermaid", &body);
@@ -104,6 +95,37 @@ pub(super) fn chart(moves: &[Move], forecasts: &[&Forecast], reaches: &[Reach]) 
     Some(chart)
 }
 
+/// Returns an arrow for each way that workloads go when policies change.
+fn by_itself(reaches: &[Reach]) -> Vec<Arrow> {
+    let mut ways: BTreeMap<(String, String, How), Vec<&str>> = BTreeMap::new();
+    for effect in reaches.iter().flat_map(|reach| &reach.effects) {
+        let Fate::Leaves { from, stays, to } = &effect.fate else {
+            continue;
+        };
+        let (goal, how) = match (stays.as_slice(), to.as_slice()) {
+            ([], []) => ("nowhere".to_owned(), How::ByItself),
+            ([], to) => (either(to), How::ByItself),
+            (stays, _) => (either(stays), How::Left),
+        };
+        for from in from {
+            let way = (from.to_string(), goal.clone(), how);
+            ways.entry(way).or_default().push(&effect.workload);
+        }
+    }
+    let arrow = |((from, to, how), workloads): ((String, String, How), Vec<&str>)| Arrow {
+        from,
+        to,
+        what: several(&workloads),
+        how,
+    };
+    ways.into_iter().map(arrow).collect()
+}
+
+fn either(clusters: &[ClusterName]) -> String {
+    let names: Vec<&str> = clusters.iter().map(ClusterName::as_str).collect();
+    names.join(" or ")
+}
+
 /// Returns an arrow for each way that workloads of one intent go.
 fn bundles(forecast: &Forecast) -> Vec<Arrow> {
     let mut ways: BTreeMap<(&str, Option<&str>), Vec<&str>> = BTreeMap::new();
@@ -111,21 +133,20 @@ fn bundles(forecast: &Forecast) -> Vec<Arrow> {
         let way = ways.entry((&one.from, one.to.as_deref())).or_default();
         way.push(&one.workload);
     }
-    let arrow = |((from, to), workloads): ((&str, Option<&str>), Vec<&str>)| {
-        let mut what = workloads[..workloads.len().min(NAMED)].join(", ");
-        if let Some(more) = workloads.len().checked_sub(NAMED).filter(|more| *more > 0) {
-            let _ = write!(what, " and {more} more");
-        }
-        Arrow {
-            from: from.to_owned(),
-            to: to.unwrap_or("wherever there is room").to_owned(),
-            what,
-            how: if to.is_some() {
-                How::Moved
-            } else {
-                How::Rescheduled
-            },
-        }
+    let arrow = |((from, to), workloads): ((&str, Option<&str>), Vec<&str>)| Arrow {
+        from: from.to_owned(),
+        to: to.unwrap_or("wherever there is room").to_owned(),
+        what: several(&workloads),
+        how: if to.is_some() {
+            How::Moved
+        } else {
+            How::Rescheduled
+        },
     };
     ways.into_iter().map(arrow).collect()
+}
+
+fn several(workloads: &[&str]) -> String {
+    let names: Vec<String> = workloads.iter().map(|name| (*name).to_owned()).collect();
+    named(&names, NAMED)
 }

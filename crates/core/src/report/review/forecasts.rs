@@ -1,16 +1,13 @@
 //! What intents would do, other than the migrations, which have a story of their own.
 
+use super::links::Places;
 use super::page::{code, inline};
 use crate::plan::{Change, Forecast, Outcome};
 use cutover_karmada::name::ObjectKey;
 
 /// Returns what is told of one intent, or of the template that a rollout takes along.
-pub(super) fn section(change: &Change, forecast: &Forecast) -> String {
-    let at = change
-        .source
-        .as_ref()
-        .map(|at| format!(" ({})", code(&format!("{}:{}", at.path, at.line))))
-        .unwrap_or_default();
+pub(super) fn section(change: &Change, forecast: &Forecast, places: Places<'_>) -> String {
+    let at = places.bracketed(change.source.as_ref());
     let mut text = format!(
         "\n#### {}{at}\n\n{}\n",
         inline(&change.key.to_string()),
@@ -49,14 +46,7 @@ fn headline(forecast: &Forecast) -> String {
         Outcome::Begins => said("✅ Nothing is seen now that blocks it"),
         Outcome::Nothing => said("✅ Nothing to do currently"),
         Outcome::Waits => said("⏳ It would wait"),
-        Outcome::Refused => {
-            let because = forecast.because.iter();
-            let lines: Vec<String> = because.map(|why| format!("- {}", inline(why))).collect();
-            format!(
-                "⛔ It would be refused, with nothing touched:\n\n{}",
-                lines.join("\n")
-            )
-        }
+        Outcome::Refused => "⛔ It would be refused, with nothing touched; above is why.".to_owned(),
         Outcome::UnderWay => said("🔄 It is under way"),
         Outcome::Unknown => said("❔ What blocks it is not known"),
     }

@@ -4,9 +4,14 @@
 //! through its [`View`], and all the rest says names and reasons. A report is never longer than it may be: it is made of
 //! parts that are there whole or not at all, the most important first.
 
+mod blockers;
 mod changes;
 mod chart;
+mod endings;
 mod forecasts;
+mod groups;
+mod links;
+mod merge;
 mod moves;
 mod page;
 mod reach;
@@ -15,12 +20,16 @@ mod tests;
 
 use std::fmt::Write as _;
 
+pub use endings::{Course, Ending};
+pub use links::Links;
 pub use moves::{Move, Neighbours, Preview, Template, Verdict};
 pub use reach::{Effect, Fate, PolicyChange, Reach};
 
 use super::annotations::{Annotation, Level, plan_annotations, with_hint};
 use crate::lint::{Finding, Severity};
-use crate::plan::{Action, Change, Forecast, Outcome, Shown, View};
+use crate::plan::{Action, Change, Forecast, Outcome, View};
+use blockers::Blocker;
+use links::Places;
 use page::{Page, code, collapsed, count, inline};
 
 /// What GitHub takes as the body of a comment, in characters.
@@ -35,8 +44,11 @@ pub struct Review<'a> {
     pub findings: &'a [Finding],
     pub moves: &'a [Move],
     pub reaches: &'a [Reach],
-    /// Whether the plan compares with a control plane; else with what Git had.
-    pub live: bool,
+    pub endings: &'a [Ending],
+    /// The address of the control plane that the plan compares with; `None`: it compares with what Git had.
+    pub server: Option<&'a str>,
+    /// Where the files are shown to people, if that is known.
+    pub links: Option<&'a Links>,
     /// What the reader should know of how the report came about.
     pub notes: &'a [String],
     /// Where the whole report is, in Markdown, for when this one is cut.
@@ -63,6 +75,7 @@ pub fn marker(key: &str) -> String {
 impl Review<'_> {
     /// Returns the report, of at most so many characters. What doesn't fit is left out, what is least likely to hurt first.
     pub fn markdown(&self, limit: usize) -> String {
+        let places = self.places();
         let head = self.head();
         let last = self.cut_notice();
         let reserved = last.chars().count();
@@ -71,16 +84,18 @@ impl Review<'_> {
             return head.chars().take(limit).collect();
         }
         let mut left_out = 0;
-        left_out += page.list("\n### What would block it\n\n", &self.blockers(), |more| {
+        let blockers: Vec<String> = self.blockers().into_iter().map(|blocker| blocker.line).collect();
+        left_out += page.list("\n### What would block it\n\n", &blockers, |more| {
             format!("- … and {more} more\n")
         });
+        left_out += endings::section(&mut page, self.endings, places);
         left_out += self.intents(&mut page);
         left_out += self.policies(&mut page);
         if let Some(plan) = &self.plan {
-            let shown = changes::by_danger(plan);
-            left_out += changes::table(&mut page, &shown);
+            let rows = changes::by_danger(plan);
+            left_out += changes::table(&mut page, &rows, places);
             left_out += self.remarks(&mut page);
-            left_out += changes::details(&mut page, &shown);
+            left_out += changes::details(&mut page, &rows, places);
         } else {
             left_out += self.remarks(&mut page);
         }
@@ -98,7 +113,7 @@ impl Review<'_> {
         Counts {
             errors: of(Severity::Error),
             warnings: of(Severity::Warning),
-            blockers: self.blockers().len(),
+            blockers: self.blockers().iter().map(|blocker| blocker.objects).sum(),
         }
     }
 
@@ -134,7 +149,7 @@ impl Review<'_> {
             message: reach
                 .effects
                 .iter()
-                .filter(|effect| effect.fate != Fate::Stays)
+                .filter(|effect| effect.fate.is_loud())
                 .map(|effect| effect.workload.clone())
                 .collect::<Vec<_>>()
                 .join(", "),
@@ -163,6 +178,9 @@ impl Review<'_> {
         if !facts.is_empty() {
             let _ = writeln!(text, "\n{}", facts.join(" · "));
         }
+        if let Some(sentence) = self.on_merge() {
+            let _ = writeln!(text, "\n{sentence}");
+        }
         for note in self.notes {
             let _ = writeln!(text, "\n> {}", inline(note));
         }
@@ -184,9 +202,10 @@ impl Review<'_> {
         if let Some(hash) = plan.hash().filter(|_| !set.is_noop()) {
             facts.push(format!("hash `{}`", hash.short()));
         }
-        if !self.live {
-            facts.push("compared in Git alone".to_owned());
-        }
+        facts.push(match self.server {
+            Some(server) => format!("compared with {}", code(server)),
+            None => "compared in Git alone".to_owned(),
+        });
         if set.elsewhere > 0 {
             facts.push(format!(
                 "{} may differ besides",
@@ -196,8 +215,25 @@ impl Review<'_> {
         facts
     }
 
+    /// Says what happens on merge, of a range of commits that is compared with a control plane.
+    fn on_merge(&self) -> Option<String> {
+        let set = self.plan.as_ref()?.set();
+        self.server.and(set.base.as_ref())?;
+        let forecasts = self.forecasts();
+        let forecasts: Vec<_> = forecasts
+            .iter()
+            .map(|(change, forecast)| (&change.key, *forecast))
+            .collect();
+        Some(merge::sentence(&set.summary(), self.moves, &forecasts))
+    }
+
+    const fn places(&self) -> Places<'_> {
+        Places(self.links)
+    }
+
     /// Everything for which this can't be carried out as it is.
-    fn blockers(&self) -> Vec<String> {
+    fn blockers(&self) -> Vec<Blocker> {
+        let places = self.places();
         let errors = self
             .findings
             .iter()
@@ -208,21 +244,8 @@ impl Review<'_> {
             let mut findings = self.findings.iter();
             problem.at.is_none() || !findings.any(|finding| finding.location == problem.at)
         });
-        let shown: Vec<Shown<'_>> = self.plan.iter().flat_map(View::pending).collect();
-        let blocked = shown.iter().filter_map(|shown| match &shown.change.action {
-            Action::Blocked { reason } => Some(format!(
-                "- ⛔ {}{}: {}\n",
-                code(&shown.change.key.to_string()),
-                shown
-                    .change
-                    .source
-                    .as_ref()
-                    .map(|at| format!(" ({})", code(&format!("{}:{}", at.path, at.line))))
-                    .unwrap_or_default(),
-                inline(reason)
-            )),
-            _ => None,
-        });
+        let changes = self.plan.iter().flat_map(|plan| &plan.set().changes);
+        let blocked = blockers::blocked(changes, places);
         let moves = self.moves.iter().flat_map(|one| match &one.preview.verdict {
             Verdict::Blocked(found) => found
                 .iter()
@@ -238,16 +261,13 @@ impl Review<'_> {
             let refused = forecast.outcome == Outcome::Refused;
             refused.then(|| forecasts::blockers(&change.key, forecast))
         });
-        let problems = problems.map(|problem| {
-            let hint = problem.hint.as_deref();
-            format!("- ❌ {}{}\n", inline(&problem.to_string()), bracketed(hint))
-        });
+        let problems = problems.map(|problem| blockers::problem(problem, places));
         errors
-            .map(told)
+            .map(|finding| told(finding, places))
             .chain(problems)
+            .map(Blocker::one)
             .chain(blocked)
-            .chain(moves)
-            .chain(refused.flatten())
+            .chain(moves.chain(refused.flatten()).map(Blocker::one))
             .collect()
     }
 
@@ -273,13 +293,14 @@ impl Review<'_> {
         {
             left_out += 1;
         }
-        let sections: Vec<String> = self.moves.iter().map(moves::section).collect();
+        let places = self.places();
+        let sections: Vec<String> = self.moves.iter().map(|one| moves::section(one, places)).collect();
         left_out += page.list("", &sections, |more| {
             format!("\n… and {} more.\n", count(more, "migration"))
         });
         let sections: Vec<String> = forecasts
             .iter()
-            .map(|(change, forecast)| forecasts::section(change, forecast))
+            .map(|(change, forecast)| forecasts::section(change, forecast, places))
             .collect();
         left_out += page.list("\n### What intents would do\n", &sections, |more| {
             format!("\n… and {} more.\n", count(more, "intent"))
@@ -293,7 +314,10 @@ impl Review<'_> {
             .reaches
             .iter()
             .filter(|reach| !reach.is_loud() && !reach.effects.is_empty());
-        let sections: Vec<String> = loud.chain(quiet).map(reach::section).collect();
+        let sections: Vec<String> = loud
+            .chain(quiet)
+            .map(|reach| reach::section(reach, self.places()))
+            .collect();
         page.list(
             "\n### What Karmada does by itself when policies change\n",
             &sections,
@@ -307,7 +331,7 @@ impl Review<'_> {
             .findings
             .iter()
             .filter(|finding| finding.severity != Severity::Error)
-            .map(told)
+            .map(|finding| told(finding, self.places()))
             .collect();
         if others.is_empty() {
             return 0;
@@ -325,7 +349,7 @@ impl Review<'_> {
     }
 }
 
-fn told(finding: &Finding) -> String {
+fn told(finding: &Finding, places: Places<'_>) -> String {
     let symbol = match finding.severity {
         Severity::Error => "❌",
         Severity::Warning => "⚠️",
@@ -334,7 +358,7 @@ fn told(finding: &Finding) -> String {
     let at = finding
         .location
         .as_ref()
-        .map(|at| format!(" {}", code(&at.to_string())))
+        .map(|at| format!(" {}", places.exact(at)))
         .unwrap_or_default();
     format!(
         "- {symbol} {}{at}: {}{}\n",

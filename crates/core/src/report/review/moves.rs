@@ -3,12 +3,14 @@
 
 use jiff::Timestamp;
 
+use super::links::Places;
 use super::page::{code, inline};
 use crate::api::{self, Finding, Migration, MigrationSpec, MigrationStatus, OnFailure, Phase, Strategy};
 use crate::intent::Snapshot;
 use crate::intent::migration::{Input, step};
 use crate::plan::{Forecast, ForecastStep, Outcome as Outlined};
 use crate::profile;
+use crate::report::Earlier;
 use cutover_karmada::name::{ClusterName, Location, ObjectKey};
 
 /// A migration that a change would begin.
@@ -22,6 +24,8 @@ pub struct Move {
     pub template: Template,
     /// What else the policy places that places the workload.
     pub neighbours: Neighbours,
+    /// How long earlier moves stopped what they moved, if any are on record.
+    pub earlier: Option<Earlier>,
 }
 
 /// What the same change does to the template of the workload that moves.
@@ -74,6 +78,13 @@ impl Default for Verdict {
     }
 }
 
+impl Verdict {
+    /// Returns whether the steps are still to come, as far as is known.
+    const fn has_steps(&self) -> bool {
+        matches!(self, Self::Clear | Self::Waits(_) | Self::Unknown(_))
+    }
+}
+
 impl Move {
     /// Returns a migration of which nothing is known but what it asks for.
     pub fn new(migration: &Migration, at: Option<Location>) -> Self {
@@ -92,6 +103,7 @@ impl Move {
             spec: migration.spec.clone(),
             template: Template::default(),
             neighbours: Neighbours::default(),
+            earlier: None,
         }
     }
 
@@ -109,7 +121,7 @@ impl Move {
             Verdict::UnderWay(phase) => (Outlined::UnderWay, vec![phase.to_string()]),
             Verdict::Unknown(why) => (Outlined::Unknown, vec![why.clone()]),
         };
-        let shows = !matches!(self.preview.verdict, Verdict::There | Verdict::UnderWay(_));
+        let shows = self.preview.verdict.has_steps();
         let rows = rows(self, &PLAIN).into_iter().filter(|_| shows);
         let steps = rows.map(|(phase, what, effect)| {
             let gate = if gated(&self.spec, phase) {
@@ -120,6 +132,7 @@ impl Move {
             ForecastStep::new(phase.name(), format!("{gate}{what}; {effect}"))
         });
         let mut remarks = Vec::new();
+        remarks.extend(self.expected_downtime().filter(|_| shows));
         if self.template == Template::InPlace {
             remarks.push(
                 "its template changes as well, and nothing holds that back: it is changed where it runs"
@@ -133,6 +146,12 @@ impl Move {
             remarks,
             moves: Vec::new(),
         }
+    }
+
+    /// Says how long earlier moves stopped what they moved. One that starts first stops nothing.
+    fn expected_downtime(&self) -> Option<String> {
+        let stops = self.spec.strategy == Strategy::StopFirst;
+        self.earlier.as_ref().filter(|_| stops).map(Earlier::described)
     }
 
     pub(super) fn source(&self) -> Option<&ClusterName> {
@@ -249,20 +268,16 @@ const PLAIN: Ink = Ink {
     loud: str::to_owned,
 };
 
-/// Returns what is told of one migration.
-pub(super) fn section(one: &Move) -> String {
+/// Returns what is told of one migration. Of one that would fail, the blockers are told before.
+pub(super) fn section(one: &Move, places: Places<'_>) -> String {
     let spec = &one.spec;
     let source = one
         .source()
         .map_or_else(|| "where it runs".to_owned(), |source| code(source.as_str()));
-    let at = one
-        .at
-        .as_ref()
-        .map(|at| format!(" ({})", code(&format!("{}:{}", at.path, at.line))))
-        .unwrap_or_default();
     let mut text = format!(
-        "\n#### {}{at}\n\nMoves {} from {source} to {}; {}.\n\n{}\n",
+        "\n#### {}{}\n\nMoves {} from {source} to {}; {}.\n\n{}\n",
         inline(&one.intent.to_string()),
+        places.bracketed(one.at.as_ref()),
         code(&one.workload.to_string()),
         code(spec.to.as_str()),
         match spec.on_failure {
@@ -271,16 +286,8 @@ pub(super) fn section(one: &Move) -> String {
         },
         preview(one)
     );
-    if !matches!(one.preview.verdict, Verdict::There | Verdict::UnderWay(_)) {
-        text.push_str("\n| step | what is done | what to expect |\n|---|---|---|\n");
-        for (phase, what, effect) in rows(one, &MARKDOWN) {
-            let gate = if gated(spec, phase) {
-                "✋ waits for an approval; "
-            } else {
-                ""
-            };
-            text.push_str(&format!("| {phase} | {gate}{what} | {effect} |\n"));
-        }
+    if one.preview.verdict.has_steps() {
+        text.push_str(&steps(one));
     }
     if one.template == Template::InPlace {
         text.push_str(
@@ -288,7 +295,27 @@ pub(super) fn section(one: &Move) -> String {
              begins. Keep workload and migration in one sync, or push one after the other.\n",
         );
     }
-    text.push_str(&neighbours(one));
+    if !matches!(one.preview.verdict, Verdict::Blocked(_)) {
+        text.push_str(&neighbours(one));
+    }
+    text
+}
+
+/// Returns the table of the steps, and how long earlier moves took.
+fn steps(one: &Move) -> String {
+    let mut text = match one.expected_downtime() {
+        Some(expected) => format!("\n⏱️ {}\n", inline(&expected)),
+        None => String::new(),
+    };
+    text.push_str("\n| step | what is done | what to expect |\n|---|---|---|\n");
+    for (phase, what, effect) in rows(one, &MARKDOWN) {
+        let gate = if gated(&one.spec, phase) {
+            "✋ waits for an approval; "
+        } else {
+            ""
+        };
+        text.push_str(&format!("| {phase} | {gate}{what} | {effect} |\n"));
+    }
     text
 }
 
@@ -304,12 +331,8 @@ fn preview(one: &Move) -> String {
             "✅ Karmada lists it in {} already: nothing is moved, and it ends when the copy there is seen healthy.",
             code(one.spec.to.as_str())
         ),
-        Verdict::Blocked(findings) => {
-            let lines: Vec<String> = findings.iter().map(finding).collect();
-            format!(
-                "⛔ It would fail in Preflight, with nothing touched:\n\n{}",
-                lines.join("\n")
-            )
+        Verdict::Blocked(_) => {
+            "⛔ It would fail in Preflight, with nothing touched; above is why.".to_owned()
         }
         Verdict::Waits(reason) => format!("⏳ It would wait: {}.", inline(reason)),
         Verdict::UnderWay(phase) => format!(

@@ -24,6 +24,11 @@ impl Page {
         }
     }
 
+    /// Returns how many characters more fit.
+    pub(super) const fn room(&self) -> usize {
+        self.room
+    }
+
     /// Adds a part if it fits.
     pub(super) fn add(&mut self, part: &str) -> bool {
         let length = part.chars().count();
@@ -85,4 +90,14 @@ pub(super) fn collapsed(summary: &str, body: &str) -> String {
 
 pub(super) fn count(number: usize, what: &str) -> String {
     format!("{number} {what}{}", if number == 1 { "" } else { "s" })
+}
+
+/// Returns the first names, and how many more there are.
+pub(super) fn named(names: &[String], most: usize) -> String {
+    let more = names.len().saturating_sub(most);
+    let first = names[..names.len() - more].join(", ");
+    match more {
+        0 => first,
+        more => format!("{first} and {more} more"),
+    }
 }

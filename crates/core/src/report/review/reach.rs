@@ -1,6 +1,8 @@
 //! What a change of a policy does to the workloads that it places: Karmada acts on these by itself, without any protocol.
 
-use super::page::{code, count, inline};
+use super::endings::Ending;
+use super::links::Places;
+use super::page::{code, count, inline, named};
 use cutover_karmada::name::{ClusterName, Location, ObjectKey};
 use cutover_karmada::{Cluster, Placement, PropagationSpec, ResourceBinding};
 
@@ -26,6 +28,9 @@ pub enum Fate {
     /// Karmada deletes it there and creates it in some of the others.
     Leaves {
         from: Vec<ClusterName>,
+        /// Where it is and may be.
+        stays: Vec<ClusterName>,
+        /// Where it may be and isn't yet.
         to: Vec<ClusterName>,
     },
     /// What is changed of it does not reach the members any more.
@@ -36,6 +41,8 @@ pub enum Fate {
     },
     /// No policy places it any more: it stays where it is, and changes stop reaching it.
     Orphaned,
+    /// The same change deletes its template.
+    Ends,
     Stays,
 }
 
@@ -50,13 +57,23 @@ pub struct PolicyChange {
 }
 
 impl Reach {
-    /// Returns what a change of a policy does to the bindings that it made.
-    pub fn of(change: &PolicyChange, bindings: &[&ResourceBinding], clusters: &[Cluster]) -> Self {
+    /// Returns what a change of a policy does to the bindings that it made. `endings`: what the same change deletes.
+    pub fn of(
+        change: &PolicyChange,
+        bindings: &[&ResourceBinding],
+        clusters: &[Cluster],
+        endings: &[Ending],
+    ) -> Self {
+        let ends = |binding: &ResourceBinding| endings.iter().any(|ending| ending.ends(binding));
         let mut effects: Vec<Effect> = bindings
             .iter()
             .map(|binding| Effect {
                 workload: workload(binding),
-                fate: fate(change, binding, clusters),
+                fate: if ends(binding) {
+                    Fate::Ends
+                } else {
+                    fate(change, binding, clusters)
+                },
             })
             .collect();
         effects.sort_by(|a, b| (&a.fate, &a.workload).cmp(&(&b.fate, &b.workload)));
@@ -70,7 +87,14 @@ impl Reach {
 
     /// Returns whether somebody should look at this before it is merged.
     pub(super) fn is_loud(&self) -> bool {
-        self.effects.iter().any(|effect| effect.fate != Fate::Stays)
+        self.effects.iter().any(|effect| effect.fate.is_loud())
+    }
+}
+
+impl Fate {
+    /// Returns whether Karmada does something to the workload that no template says.
+    pub(super) fn is_loud(&self) -> bool {
+        !matches!(self, Self::Stays | Self::Ends)
     }
 }
 
@@ -103,7 +127,8 @@ fn fate(change: &PolicyChange, binding: &ResourceBinding, clusters: &[Cluster]) 
             .filter(|cluster| allows(&after.placement, cluster));
         let names = candidates.filter_map(|cluster| cluster.metadata.name.clone().map(ClusterName::new));
         let to = names.filter(|name| !there.contains(name)).collect();
-        return Fate::Leaves { from, to };
+        let stays = there.into_iter().filter(|name| !from.contains(name)).collect();
+        return Fate::Leaves { from, stays, to };
     }
     let before = change.before.as_ref();
     let suspends = |spec: &PropagationSpec| {
@@ -128,16 +153,16 @@ fn allows(placement: &Placement, cluster: &Cluster) -> bool {
     terms.any(|term| term.affinity.matches(cluster))
 }
 
-/// How many workloads of a policy are told.
+/// How many lines are told of a policy.
 const TOLD: usize = 20;
+/// So many workloads that fare alike are one line.
+const ALIKE: usize = 3;
+/// Of workloads that fare alike so many are named.
+const NAMED: usize = 8;
 
 /// Returns what is told of one policy.
-pub(super) fn section(reach: &Reach) -> String {
-    let at = reach
-        .at
-        .as_ref()
-        .map(|at| format!(" ({})", code(&format!("{}:{}", at.path, at.line))))
-        .unwrap_or_default();
+pub(super) fn section(reach: &Reach, places: Places<'_>) -> String {
+    let at = places.bracketed(reach.at.as_ref());
     let later = reach
         .held_back
         .as_ref()
@@ -148,40 +173,79 @@ pub(super) fn section(reach: &Reach) -> String {
         code(&reach.policy.to_string()),
         count(reach.effects.len(), "workload")
     );
-    for effect in reach.effects.iter().take(TOLD) {
-        text.push_str(&format!("- {}: {}\n", code(&effect.workload), told(&effect.fate)));
+    let lines = lines(&reach.effects);
+    for line in lines.iter().take(TOLD) {
+        text.push_str(&format!("- {line}\n"));
     }
-    if let Some(more) = reach.effects.len().checked_sub(TOLD + 1) {
+    if let Some(more) = lines.len().checked_sub(TOLD + 1) {
         text.push_str(&format!("- … and {} more\n", more + 1));
     }
     text
 }
 
+/// Returns a line for each workload, or for all that fare alike.
+fn lines(effects: &[Effect]) -> Vec<String> {
+    let line = |alike: &[Effect]| -> Vec<String> {
+        let names = alike.iter().map(|effect| code(&effect.workload));
+        let of = |names: &str, fate: &Fate| format!("{names}: {}", told(fate));
+        match alike {
+            [first, ..] if alike.len() >= ALIKE => {
+                let names: Vec<String> = names.collect();
+                let names = format!("{} workloads, {}", alike.len(), named(&names, NAMED));
+                vec![of(&names, &first.fate)]
+            }
+            _ => names
+                .zip(alike)
+                .map(|(name, effect)| of(&name, &effect.fate))
+                .collect(),
+        }
+    };
+    effects.chunk_by(|a, b| a.fate == b.fate).flat_map(line).collect()
+}
+
 fn told(fate: &Fate) -> String {
     match fate {
-        Fate::Leaves { from, to } if to.is_empty() => format!(
+        Fate::Leaves { from, stays, to } if stays.is_empty() && to.is_empty() => format!(
             "⛔ may not stay in {}, and no other cluster is allowed",
             names(from)
         ),
-        Fate::Leaves { from, to } => format!(
+        Fate::Leaves { from, stays, to } if stays.is_empty() => format!(
             "⚠️ **Karmada takes it out of {} and recreates it in {}, without its state and unwatched**; a \
              Migration moves it safely",
             names(from),
             names(to)
         ),
+        Fate::Leaves { from, stays, to } => format!(
+            "⚠️ **Karmada deletes its copy in {}, unwatched**; it runs on in {}{}",
+            all(from),
+            all(stays),
+            match to.as_slice() {
+                [] => String::new(),
+                to => format!(", and may be scheduled to {}", names(to)),
+            }
+        ),
         Fate::Suspended => "⏸️ its changes do not reach its clusters any more".to_owned(),
-        Fate::MayMove { from } => format!("may be rescheduled; runs in {}", names(from)),
+        Fate::MayMove { from } => format!("may be rescheduled; runs in {}", all(from)),
         Fate::Orphaned => {
             "no policy places it any more: it stays where it is, and changes stop reaching it".to_owned()
         }
+        Fate::Ends => "🗑️ ends: the same change deletes its template".to_owned(),
         Fate::Stays => "stays where it is".to_owned(),
     }
 }
 
 fn names(clusters: &[ClusterName]) -> String {
+    joined(clusters, " or ")
+}
+
+fn all(clusters: &[ClusterName]) -> String {
+    joined(clusters, " and ")
+}
+
+fn joined(clusters: &[ClusterName], between: &str) -> String {
     if clusters.is_empty() {
         return "no cluster".to_owned();
     }
     let names: Vec<String> = clusters.iter().map(|name| inline(name.as_str())).collect();
-    names.join(" or ")
+    names.join(between)
 }

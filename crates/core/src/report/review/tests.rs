@@ -1,3 +1,6 @@
+mod fates;
+mod shown;
+
 use proptest::prelude::*;
 use serde_json::{Value, json};
 
@@ -120,6 +123,7 @@ fn a_reviewer_reads_what_blocks_who_moves_and_what_a_policy_does_by_itself() {
         &change(Some(east), Some(both)),
         &bindings.iter().collect::<Vec<_>>(),
         &clusters,
+        &[],
     );
     let finding = api::Finding::new(
         "TargetNotReady",
@@ -128,7 +132,10 @@ fn a_reviewer_reads_what_blocks_who_moves_and_what_a_policy_does_by_itself() {
     );
     let mut in_place = of(json!({}), Verdict::Clear);
     in_place.template = Template::InPlace;
-    assert!(moves::section(&in_place).contains("it is changed where it runs, before the migration begins"));
+    assert!(
+        moves::section(&in_place, Places::default())
+            .contains("it is changed where it runs, before the migration begins")
+    );
     let mut blocked = of(
         json!({"approval": {"before": ["Handoff"]}}),
         Verdict::Blocked(vec![finding]),
@@ -156,13 +163,15 @@ fn a_reviewer_reads_what_blocks_who_moves_and_what_a_policy_does_by_itself() {
         findings: &findings,
         moves: &[blocked],
         reaches: &[reach],
-        live: true,
+        server: Some("https://karmada.example.com:5443"),
         notes: &["The members could not be asked.".to_owned()],
-        whole: None,
+        ..Review::default()
     };
     insta::assert_snapshot!(review.markdown(COMMENT_LIMIT).replace("&#8203;", "·"), @r#"
     <!-- cutover review: plan -->
     ### Plan: 0 to create, 1 to change, 0 to delete, 1 blocked.
+
+    compared with `https://karmada.example.com:5443`
 
     > The members could not be asked.
 
@@ -177,31 +186,15 @@ fn a_reviewer_reads_what_blocks_who_moves_and_what_a_policy_does_by_itself() {
     ```mermaid
     flowchart LR
         c0["east"]
-        c2["north or west"]
-        c1["west"]
-        c0 -- "FlinkDeployment shop/orders" --> c1
-        c0 -. "Deployment shop/web (by Karmada, without a protocol)" .-> c2
+        c1["north or west"]
+        c0 -. "Deployment shop/web (by Karmada, without a protocol)" .-> c1
     ```
 
     #### Migration shop/orders-to-west (`policies/streaming.yaml:3`)
 
     Moves `FlinkDeployment shop/orders` from `east` to `west`; if it fails, it is rolled back.
 
-    ⛔ It would fail in Preflight, with nothing touched:
-
-    - **TargetNotReady**: west is not Ready (wait until Karmada says that it is)
-
-    | step | what is done | what to expect |
-    |---|---|---|
-    | Preflight | everything that could block it is checked | nothing is written |
-    | Hold | the scheduler and failover are kept off; a pin says who may run | it runs on in `east` |
-    | Expand | a copy is brought to `west`, held | it runs on in `east` alone |
-    | Capture | it is stopped with its state; that it stands still is proved | **no copy runs from here on** |
-    | Handoff | ✋ waits for an approval; `west` may run, from exactly that state, which is recorded in Git | it starts in `west`; healthy within 10m |
-    | Verify | `west` is watched | healthy for 60s without a break |
-    | Cleanup | past the commit point: `east` is left, the pin goes, the scheduler is let back | it runs in `west` alone |
-
-    `PropagationPolicy shop/streaming` also places `FlinkDeployment payments`: the migration holds one binding, so they stay, and are scheduled as before.
+    ⛔ It would fail in Preflight, with nothing touched; above is why.
 
     ### What Karmada does by itself when policies change
 
@@ -259,7 +252,7 @@ fn a_reviewer_reads_what_blocks_who_moves_and_what_a_policy_does_by_itself() {
 #[test]
 fn a_stateless_move_that_starts_first_has_other_steps() {
     let one = of(json!({"strategy": "StartFirst"}), Verdict::Clear);
-    let text = moves::section(&one);
+    let text = moves::section(&one, Places::default());
     assert!(
         text.contains("| Expand | a copy is brought to `west` | both run |"),
         "{text}"
@@ -272,7 +265,12 @@ fn a_stateless_move_that_starts_first_has_other_steps() {
 fn what_a_policy_change_does_is_told_for_each_workload() {
     let clusters = ["east", "north", "west"].map(cluster);
     let fate = |before, after| {
-        let reach = Reach::of(&change(before, after), &[&binding("web", &["east"])], &clusters);
+        let reach = Reach::of(
+            &change(before, after),
+            &[&binding("web", &["east"])],
+            &clusters,
+            &[],
+        );
         reach.effects[0].fate.clone()
     };
     let plain = |clusters: &[&str]| Some(policy(names(clusters), Value::Null));
@@ -287,6 +285,7 @@ fn what_a_policy_change_does_is_told_for_each_workload() {
         fate(plain(&["east"]), plain(&["west"])),
         Fate::Leaves {
             from: east.clone(),
+            stays: Vec::new(),
             to: vec![ClusterName::new("west")]
         }
     );
@@ -294,6 +293,7 @@ fn what_a_policy_change_does_is_told_for_each_workload() {
         fate(plain(&["east"]), plain(&["south"])),
         Fate::Leaves {
             from: east,
+            stays: Vec::new(),
             to: Vec::new()
         }
     );
