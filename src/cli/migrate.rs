@@ -18,7 +18,7 @@ use cutover_core::api::{MigrationSpec, Phase, WorkloadRef};
 use cutover_core::error::{Error, Result};
 use cutover_core::intent::record;
 use cutover_core::manifest::Manifest;
-use cutover_karmada::name::{ClusterName, ObjectKey};
+use cutover_karmada::name::ObjectKey;
 
 /// Writes the file that moves a workload, with its state, to another cluster.
 #[derive(Args, Debug)]
@@ -51,7 +51,7 @@ impl Migrate {
         let (workload, namespace) = self.workload(&workspace)?;
         let spec = self.args.spec(&workload);
         let named = std::iter::once(&self.args.to).chain(&self.args.from);
-        joined::all_are(&self.look, named.map(ClusterName::as_str)).await?;
+        joined::all_are(&self.look, named.map(String::as_str)).await?;
         let name = self.name(&workspace, &namespace, &spec).await?;
         let about = workload.key(Some(&namespace));
         let named = (namespace.as_str(), name);

@@ -7,8 +7,8 @@ use clap::{Args, ValueEnum};
 use jiff::Timestamp;
 use tokio_util::sync::CancellationToken;
 
-use super::connection::{ClusterArgs, GitArgs, StatusBranchArgs};
 use super::clone;
+use super::connection::{ClusterArgs, GitArgs, StatusBranchArgs};
 use super::output::{self, OUTPUT};
 use cutover_controller::reconcile::sync::Range;
 use cutover_controller::reconcile::{self, Previews, Target};

@@ -212,7 +212,7 @@ impl Test {
                 .catalog
                 .used_for(&kind)
                 .map_err(|error| Error::internal(error.to_string()))?;
-            return used.ok_or_else(|| there.none_for(&kind));
+            return used.ok_or_else(|| none_for(&kind));
         };
         let entry = there.named(name)?;
         if !entry.kinds().any(|of| of == kind) {
@@ -315,7 +315,7 @@ impl There {
                     .catalog
                     .used_for(kind)
                     .map_err(|error| Error::internal(error.to_string()))?;
-                used.ok_or_else(|| self.none_for(kind))
+                used.ok_or_else(|| none_for(kind))
             }
             several => {
                 let names: Vec<String> = several.iter().map(ToString::to_string).collect();
@@ -335,11 +335,11 @@ impl There {
         ));
         error.hint(did_you_mean(name, names()).unwrap_or_else(all))
     }
+}
 
-    fn none_for(&self, kind: &GroupKind) -> Error {
-        Error::user(format!("there is no profile for {kind}"))
-            .hint("write one (docs/how-to/teach-your-operator.md), or name one with --profile")
-    }
+fn none_for(kind: &GroupKind) -> Error {
+    Error::user(format!("there is no profile for {kind}"))
+        .hint("write one (docs/how-to/teach-your-operator.md), or name one with --profile")
 }
 
 /// Returns the root of the repository that a directory is in: where a cutover.yaml is, else the directory itself.

@@ -206,6 +206,8 @@ fn migrate(served: &Served, place: &Path, name: &str) -> Output {
         name,
         "--file",
         &file,
+        // No cluster is joined to what is served here.
+        "--offline",
     ];
     within(served, place, &arguments)
 }

@@ -106,7 +106,7 @@ fn the_tab_key_offers_the_names_of_the_repository_and_nothing_where_there_is_non
         ),
         (&["cutover", "evacuate", "e"], &["east"]),
         (&["cutover", "pause", "orders-"], &["orders-to-west"]),
-        (&["cutover", "wait", ""], &["orders-to-west"]),
+        (&["cutover", "wait", "orders"], &["orders-to-west"]),
     ] {
         assert_eq!(offered(dir.path(), words), expected, "{words:?}");
     }

@@ -55,7 +55,7 @@ fn followed(page: &str, repository: &Path) -> String {
 /// Writes a block whose first line names a file.
 fn write(content: &str, repository: &Path) -> String {
     let name = content.lines().next().and_then(|line| line.strip_prefix("# "));
-    if let Some(name) = name.filter(|name| name.ends_with(".yaml")) {
+    if let Some(name) = name.filter(|name| Path::new(name).extension().is_some_and(|is| is == "yaml")) {
         let path = repository.join(name);
         std::fs::create_dir_all(path.parent().unwrap()).unwrap();
         std::fs::write(path, content).unwrap();

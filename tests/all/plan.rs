@@ -168,7 +168,7 @@ macro_rules! shown {
         insta::with_settings!({filters => vec![
             (r"(?i)(hash:? `?)[0-9a-f]{16,64}", "${1}················"),
             (r"`[0-9a-f]{8}`", "`········`"),
-            (r"http://127\.0\.0\.1:\d+/", "http://karmada/"),
+            (r"https?://127\.0\.0\.1:\d+/", "http://karmada/"),
         ]}, { insta::assert_snapshot!($text, @$snapshot) });
     };
 }

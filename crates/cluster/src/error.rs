@@ -251,6 +251,8 @@ fn without_secrets(error: &AuthError) -> String {
 
 #[cfg(test)]
 mod tests {
+    use std::time::Duration;
+
     use super::*;
 
     fn refused(code: u16) -> Error {

@@ -385,7 +385,7 @@ mod tests {
                 .header(header::RETRY_AFTER, u64::MAX);
             response.body(Body::empty()).map_err(BoxError::from)
         });
-        let sender = Sender::new(kube::Client::new(service, "default"), Limits::default());
+        let sender = Sender::new(kube::Client::new(service, "default"), None, Limits::default());
         let response = sender.send(Request::new(Body::empty())).await.unwrap();
         assert_eq!(response.status(), StatusCode::TOO_MANY_REQUESTS);
     }

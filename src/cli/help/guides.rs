@@ -4,7 +4,10 @@
 pub const GROUPS: &[(&str, &[&str])] = &[
     ("Try", &["demo", "sandbox"]),
     ("Set up and run", &["init", "check", "run"]),
-    ("See", &["validate", "plan", "review", "status", "wait"]),
+    (
+        "See",
+        &["validate", "plan", "review", "status", "wait", "profile"],
+    ),
     (
         "Change, by a commit",
         &[
@@ -456,6 +459,74 @@ pub const GUIDES: &[Guide] = &[
             example(
                 "Roll one workload of a policy back",
                 "cutover abort deployments --workload deploy/storefront --push",
+            ),
+        ],
+    ),
+    guide(
+        &["profile"],
+        "docs/how-to/teach-your-operator.md",
+        &[
+            example("See which kinds can be moved, and how", "cutover profile list"),
+            example(
+                "Try a profile on an object of a cluster",
+                "cutover profile test -f counter.yaml",
+            ),
+        ],
+    ),
+    guide(
+        &["profile", "list"],
+        "docs/reference/profiles.md",
+        &[
+            example(
+                "Built-in ones, and those of this repository",
+                "cutover profile list",
+            ),
+            example("The same for a program", "cutover profile list -o json"),
+        ],
+    ),
+    guide(
+        &["profile", "show"],
+        "docs/reference/profiles.md",
+        &[
+            example(
+                "Begin one of your own with another one",
+                "cutover profile show statefulset",
+            ),
+            example(
+                "By the kind that it is for",
+                "cutover profile show FlinkDeployment",
+            ),
+        ],
+    ),
+    guide(
+        &["profile", "explain"],
+        "docs/reference/profiles.md",
+        &[
+            example(
+                "What a profile does, in sentences",
+                "cutover profile explain flink",
+            ),
+            example(
+                "By the kind that it is for",
+                "cutover profile explain FlinkDeployment",
+            ),
+        ],
+    ),
+    guide(
+        &["profile", "test"],
+        "docs/how-to/teach-your-operator.md",
+        &[
+            example(
+                "What each expression sees in an object, and says",
+                "cutover profile test -f running.yaml",
+            ),
+            example(
+                "What would be written to stop it",
+                "cutover profile test -f running.yaml --as stop",
+            ),
+            example(
+                "What would be written to start it from a state",
+                "cutover profile test -f stopped.yaml --as start --handle s3://bucket/savepoint-1",
             ),
         ],
     ),

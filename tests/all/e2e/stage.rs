@@ -23,7 +23,10 @@ impl Stage {
     pub fn set(place: Place) -> Self {
         let config = json!({
             "apiVersion": "cutover.dev/v1alpha1", "kind": "Config", "interval": "1s",
-            "syncs": [{"name": place.namespace, "path": "fleet", "prune": true, "pruneLimit": {"objects": 1000}}],
+            "syncs": [{
+                "name": place.namespace, "path": "fleet", "prune": true, "pruneLimit": {"objects": 1000},
+                "gate": {"migrations": {"verify": {"healthyFor": "2s"}}},
+            }],
         });
         let stage = Self {
             origin: Origin::with(&[("cutover.yaml", &config.to_string())]),

@@ -224,15 +224,10 @@ impl<'a> Driven<'a> {
         !self.phase().is_terminal() && self.phase() != Phase::Cleanup
     }
 
-    /// Returns whether it is about the workload that is to move.
-    pub fn is_about(&self, called: &Called) -> bool {
-        is_about(self.migration, called)
-    }
-
     /// Returns whether it moves a workload as called for, by the same placement.
     pub fn answers(&self, called: &Called, wanted: &Value) -> bool {
         let spec = |pointer| self.migration.pointer(pointer);
-        self.is_about(called)
+        is_about(self.migration, called)
             && spec("/spec/from") == Some(&json!(called.from))
             && spec("/spec/to") == Some(&json!(called.to))
             && !self.is_overtaken(wanted)
@@ -257,11 +252,6 @@ impl<'a> Driven<'a> {
     pub fn has_failed(&self) -> bool {
         let phase = self.phase();
         phase.is_terminal() && phase != Phase::Completed && !is_turned_back(self.migration)
-    }
-
-    /// Returns the Migration as it was read.
-    pub const fn object(&self) -> &'a Value {
-        self.migration
     }
 
     pub fn key(&self) -> ObjectKey {

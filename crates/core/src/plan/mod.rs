@@ -208,6 +208,7 @@ impl Change {
             source: by.source.clone(),
             unchecked: None,
             warning: None,
+            effect: None,
             suspends: Vec::new(),
             forecast: None,
             sent: Some(digest(object)),

@@ -112,7 +112,9 @@ pub(super) fn lines(lines: &[Line], options: &TextOptions) -> String {
         text: String::new(),
         options,
     };
-    lines.iter().for_each(|line| out.line(line));
+    for line in lines {
+        out.line(line);
+    }
     out.text
 }
 

@@ -46,9 +46,10 @@ impl Around<'_> {
     async fn parts_of_plane(&self, needs: Needs, named: Named<'_>) -> ControlPlane {
         let when = |part| needs.intersects(part);
         let mut plane = ControlPlane::unread("it is not needed in this phase");
-        let (template, bound, claim, overrides, clusters, canary, leases, profiles) = tokio::join!(
-            only(when(Needs::TEMPLATE), self.template()),
+        // What takes two rounds is asked first.
+        let (bound, template, claim, overrides, clusters, canary, leases, profiles) = tokio::join!(
             only(when(Needs::BINDING | Needs::WORKS), self.binding_and_works(named)),
+            only(when(Needs::TEMPLATE), self.template()),
             only(when(Needs::CLAIM), self.claim()),
             only(when(Needs::OVERRIDES), self.overrides()),
             only(when(Needs::CLUSTERS), self.clusters()),

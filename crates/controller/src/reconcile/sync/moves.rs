@@ -104,7 +104,6 @@ impl Sync {
                     let key = self.create_move(called, cause, settings).await?;
                     by.get_or_insert(key);
                     under_way += 1;
-                    self.remove_moves(&all, called).await;
                 }
                 None => {}
             }
@@ -115,23 +114,6 @@ impl Sync {
                 "Migrations that wait for a turn ({under_way} are under way)"
             )),
         })
-    }
-
-    /// Removes what was set off for a workload earlier and has ended: the records are in Git.
-    async fn remove_moves(&self, all: &[Migration<'_>], called: &Called) {
-        let over = all.iter().filter_map(|one| one.driven.as_ref());
-        for driven in over.filter(|driven| driven.phase().is_terminal() && driven.is_about(called)) {
-            let removed = async {
-                let gvk = Gvk::new(api::API_VERSION, "Migration");
-                let served = served(&self.cluster, &gvk).await?;
-                let writer = self.cluster.writer(SYNC_MANAGER);
-                let read = Exactly::of(driven.object());
-                Ok::<_, Error>(writer.delete(&served, &read, Mode::Write).await?)
-            };
-            if let Err(error) = removed.await {
-                tracing::warn!(migration = %driven.key(), %error, "a Migration that has ended cannot be removed");
-            }
-        }
     }
 
     async fn create_move(

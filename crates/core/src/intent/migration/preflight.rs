@@ -11,8 +11,7 @@ use serde_json::Value;
 pub(super) use findings::PRESERVED;
 pub(in crate::intent) use findings::binding_findings;
 use findings::{
-    asked_findings, hold_finding, patch_findings, policy_finding, query_findings, requirement_findings,
-    target_findings, template_findings, twin_finding,
+    policy_finding, profile_findings, query_findings, requirement_findings, target_findings, twin_finding,
 };
 pub(in crate::intent) use placement::keeps_target;
 pub(super) use placement::tainted;
@@ -118,10 +117,7 @@ impl Operation<'_> {
             findings.push(finding);
             None
         });
-        findings.extend(template_findings(template));
-        findings.extend(hold_finding(&profile.spec));
-        findings.extend(patch_findings(template, spec, &profile.spec));
-        findings.extend(asked_findings(template, spec, &profile.spec));
+        findings.extend(profile_findings(template, spec, &profile.spec));
         findings.extend(query_findings(spec, &snapshot.metrics)?);
         findings.extend(requirement_findings(template, &compiled)?);
         findings.extend(self.others_findings(template, &source, &profile.spec)?);

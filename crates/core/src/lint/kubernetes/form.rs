@@ -172,7 +172,7 @@ impl Published {
             match field.map(|field| field.form).or(shape.others) {
                 Some(form) => self.value(value, form, at, found),
                 None if shape.is_closed() && found.len() < MOST_VIOLATIONS => {
-                    found.push(at.has(shape.unknown()))
+                    found.push(at.has(shape.unknown()));
                 }
                 None => {}
             }

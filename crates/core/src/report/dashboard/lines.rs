@@ -149,7 +149,7 @@ pub fn on_a_screen(text: &str, rows: usize) -> String {
 
 /// Takes out what only helps somebody who looks into the API server: uids, markers, names of probes.
 pub fn plain_words(text: &str) -> String {
-    let mut words = Vec::new();
+    let mut words: Vec<String> = Vec::new();
     let mut all = text.split(' ').peekable();
     while let Some(word) = all.next() {
         let next = all.peek().copied().unwrap_or_default();
@@ -157,9 +157,8 @@ pub fn plain_words(text: &str) -> String {
         let goes = (word == "uid" && is_uid(name)) || (word == "under" && is_marker(name));
         if goes {
             all.next();
-            match (words.last_mut(), rest) {
-                (Some(last), "," | ";" | ":" | ")") => *last = format!("{last}{rest}"),
-                _ => {}
+            if let (Some(last), "," | ";" | ":" | ")") = (words.last_mut(), rest) {
+                last.push_str(rest);
             }
         } else {
             words.push(word.to_owned());

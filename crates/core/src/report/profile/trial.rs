@@ -383,6 +383,10 @@ spec:
     }
 
     #[test]
+    #[expect(
+        clippy::redundant_closure_for_method_calls,
+        reason = "the method would be of one lifetime, and any is asked for"
+    )]
     fn a_patch_that_does_not_fit_is_a_problem_with_its_place() {
         let problems = with(Role::Stopped, None, |trial| trial.problems());
         assert_eq!(problems.len(), 1, "{problems:?}");

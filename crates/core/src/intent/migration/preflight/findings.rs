@@ -115,12 +115,22 @@ pub(super) fn twin_finding(
     })
 }
 
-/// What the spec asks for and can't be had.
-pub(super) fn asked_findings(
+/// Returns what keeps a template from being moved as a spec asks, by a profile.
+pub(super) fn profile_findings(
     template: &Value,
     spec: &MigrationSpec,
     profile: &WorkloadProfileSpec,
 ) -> Vec<Finding> {
+    let mut findings = Vec::new();
+    findings.extend(template_findings(template));
+    findings.extend(hold_finding(profile));
+    findings.extend(patch_findings(template, spec, profile));
+    findings.extend(asked_findings(template, spec, profile));
+    findings
+}
+
+/// What the spec asks for and can't be had.
+fn asked_findings(template: &Value, spec: &MigrationSpec, profile: &WorkloadProfileSpec) -> Vec<Finding> {
     let mut findings = Vec::new();
     if spec.strategy == Strategy::StartFirst && profile.stateful {
         findings.push(Finding::new(
@@ -213,11 +223,7 @@ pub(super) fn requirement_findings(
 }
 
 /// Karmada's `add` below a field that isn't there freezes the Work, and nothing says so but a marker that never comes.
-pub(super) fn patch_findings(
-    template: &Value,
-    spec: &MigrationSpec,
-    profile: &WorkloadProfileSpec,
-) -> Vec<Finding> {
+fn patch_findings(template: &Value, spec: &MigrationSpec, profile: &WorkloadProfileSpec) -> Vec<Finding> {
     let patches = [
         &profile.hold,
         &profile.suspend,
@@ -245,7 +251,7 @@ pub(super) fn patch_findings(
 }
 
 /// Returns what is wrong with a profile that lets every copy run: the target's would, as soon as it is created.
-pub(super) fn hold_finding(profile: &WorkloadProfileSpec) -> Option<Finding> {
+fn hold_finding(profile: &WorkloadProfileSpec) -> Option<Finding> {
     (profile.stateful && profile.hold.is_empty()).then(|| {
         Finding::new(
             "NoHold",
@@ -255,7 +261,7 @@ pub(super) fn hold_finding(profile: &WorkloadProfileSpec) -> Option<Finding> {
     })
 }
 
-pub(super) fn template_findings(template: &Value) -> Vec<Finding> {
+fn template_findings(template: &Value) -> Vec<Finding> {
     let retains = template
         .pointer("/metadata/labels")
         .and_then(|labels| labels.get(meta::RETAIN_REPLICAS))
