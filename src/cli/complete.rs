@@ -24,7 +24,7 @@ use cutover_core::manifest::Manifest;
 /// Set by the script in the shell when it asks for what may come next.
 const VARIABLE: &str = "CUTOVER_COMPLETE";
 
-/// How long somebody who pressed the tab key waits for names.
+/// How long a person who pressed the tab key waits for names.
 const PATIENCE: Duration = Duration::from_secs(1);
 
 /// Answers the shell and ends the process, if it is the shell that asks.

@@ -164,6 +164,12 @@ impl GroupKind {
         }
     }
 
+    /// Returns the key of an object of this kind; `None`: it has no name.
+    pub fn key_of(&self, object: &serde_json::Value) -> Option<ObjectKey> {
+        let text = |field: &str| object.get("metadata")?.get(field)?.as_str();
+        Some(self.key(text("namespace"), text("name")?))
+    }
+
     /// Returns the key of the object of this kind with this name.
     pub fn key(&self, namespace: Option<&str>, name: &str) -> ObjectKey {
         ObjectKey {

@@ -238,7 +238,7 @@ pub const GUIDES: &[Guide] = &[
             ),
             example("Commit it and push", "cutover migrate orders --to west --push"),
             example(
-                "Stop before the source is stopped, until somebody approves",
+                "Stop before the source is stopped, until a person approves",
                 "cutover migrate flinkdeployment/orders --to west --approve-before Capture",
             ),
             example(

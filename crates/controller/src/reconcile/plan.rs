@@ -17,7 +17,7 @@ use cutover_core::error::Error;
 use cutover_core::intent::{rivals, suspension};
 use cutover_core::plan::{Action, Change, ChangeSet, Hash, Problem};
 use cutover_git::{self as repo, Repo};
-use cutover_karmada::name::{Gvk, ObjectKey, Revision};
+use cutover_karmada::name::{GroupKind, Gvk, ObjectKey, Revision};
 
 /// What is planned.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -134,10 +134,13 @@ async fn exclusive(cluster: &Cluster, changes: &[Change]) -> Vec<Problem> {
             Err(error) => Err(error.to_string()),
         };
         match read {
-            Ok(all) => live.extend(
-                all.into_iter()
-                    .filter_map(|intent| Some((key_of(&gvk, &intent)?, intent))),
-            ),
+            Ok(all) => {
+                let of = GroupKind::new(&gvk.group, &gvk.kind);
+                live.extend(
+                    all.into_iter()
+                        .filter_map(|intent| Some((of.key_of(&intent)?, intent))),
+                );
+            }
             // Whether one has ended isn't known either.
             Err(why) => {
                 let unknown = |change: &&Change| Problem {
@@ -184,16 +187,6 @@ async fn exclusive(cluster: &Cluster, changes: &[Change]) -> Vec<Problem> {
         }
     }
     problems
-}
-
-fn key_of(gvk: &Gvk, object: &Value) -> Option<ObjectKey> {
-    let text = |pointer: &str| object.pointer(pointer).and_then(Value::as_str).map(str::to_owned);
-    Some(ObjectKey {
-        group: gvk.group.clone(),
-        kind: gvk.kind.clone(),
-        namespace: text("/metadata/namespace"),
-        name: text("/metadata/name")?,
-    })
 }
 
 /// Says of every suspension that comes or changes which objects it is about, those of other syncs included.

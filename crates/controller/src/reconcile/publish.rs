@@ -33,7 +33,7 @@ const AT_ONCE: Duration = Duration::from_secs(2);
 const LOOK_AT_HISTORY: Duration = Duration::from_hours(24);
 /// How long a publish may take that is under way when the order to end comes.
 const SLOW: Duration = Duration::from_secs(2);
-/// Before a publish that failed is tried again. Not longer: somebody may be about to allow it.
+/// Before a publish that failed is tried again. Not longer: the push may be allowed at any time.
 const AGAIN: Backoff = Backoff::new(Duration::from_secs(5), Duration::from_mins(5));
 
 /// Keeps the status branch up to date.

@@ -10,11 +10,13 @@ const PART: usize = 24;
 
 /// Returns the name of a child: always the same for the same purpose, and no other's. `purpose` has the parent's uid in it.
 pub(super) fn name(parent: &str, about: &str, purpose: &Value) -> String {
-    let part = |name: &str| {
-        let short: String = name.chars().take(PART).collect();
-        short.trim_end_matches(['-', '.']).to_owned()
-    };
-    format!("{}-{}-{}", part(parent), part(about), digest(purpose))
+    format!("{}-{}-{}", part(parent, PART), part(about, PART), digest(purpose))
+}
+
+/// Returns as much of a name as goes into another one.
+pub(super) fn part(name: &str, most: usize) -> String {
+    let short: String = name.chars().take(most).collect();
+    short.trim_end_matches(['-', '.']).to_owned()
 }
 
 /// Returns the metadata of a child: with the parent the API server collects it.

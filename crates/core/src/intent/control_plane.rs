@@ -83,20 +83,17 @@ impl Named<'_> {
 impl ControlPlane {
     /// Nothing was read.
     pub fn unread(why: &str) -> Self {
-        fn unread<T>(why: &str) -> Seen<T> {
-            Seen::unknown(format!("not read: {why}"))
-        }
         Self {
-            template: unread(why),
-            binding: unread(why),
-            works: unread(why),
-            claim: unread(why),
-            pin: unread(why),
-            overrides: unread(why),
-            clusters: unread(why),
-            canary: unread(why),
-            leases: unread(why),
-            profiles: unread(why),
+            template: Seen::unread(why),
+            binding: Seen::unread(why),
+            works: Seen::unread(why),
+            claim: Seen::unread(why),
+            pin: Seen::unread(why),
+            overrides: Seen::unread(why),
+            clusters: Seen::unread(why),
+            canary: Seen::unread(why),
+            leases: Seen::unread(why),
+            profiles: Seen::unread(why),
         }
     }
 

@@ -8,13 +8,14 @@ use jiff::Timestamp;
 use serde::Deserialize;
 use serde_json::{Value, json};
 
+use super::child;
 use super::effect::{add, segment};
 use super::gate::{Fate, Ground, Loss, Refusal, Tenant};
 use super::record::digest;
-use crate::api::{self, MigrationSpec, Phase, PolicyName, WorkloadRef};
+use crate::api::{self, Intent, MigrationSpec, Phase, PolicyName, WorkloadRef};
 use crate::config::{Migrations, MigrationsMode};
 use cutover_karmada::PropagationSpec;
-use cutover_karmada::name::{ClusterName, ObjectKey};
+use cutover_karmada::name::{ClusterName, GroupKind, ObjectKey};
 
 /// On a policy, or on the template of a workload: whether changes of placement set migrations off, `auto` or `manual`.
 pub const MODE_ANNOTATION: &str = "cutover.dev/migrations";
@@ -130,11 +131,7 @@ pub fn is_automatic(settings: &Migrations, policy: &Value, template: Option<&Val
 
 /// Returns what an object says about migrations; an unknown word counts as manual.
 fn mode_of(object: &Value) -> Option<MigrationsMode> {
-    let said = object
-        .pointer("/metadata/annotations")?
-        .get(MODE_ANNOTATION)?
-        .as_str()?;
-    Some(match said {
+    Some(match annotation(object, MODE_ANNOTATION)? {
         "auto" => MigrationsMode::Auto,
         _ => MigrationsMode::Manual,
     })
@@ -183,10 +180,7 @@ fn spec(called: &Called, settings: &Migrations) -> MigrationSpec {
 }
 
 fn stem(called: &Called) -> String {
-    let part = |name: &str| {
-        let short: String = name.chars().take(PART).collect();
-        short.trim_end_matches(['-', '.']).to_owned()
-    };
+    let part = |name| child::part(name, PART);
     format!("{}-to-{}", part(&called.workload.name), part(called.to.as_str()))
 }
 
@@ -213,6 +207,11 @@ impl<'a> Driven<'a> {
     /// Returns whether a sync set it off.
     pub fn is_by(&self, sync: &str) -> bool {
         annotation(self.migration, SYNC_ANNOTATION) == Some(sync)
+    }
+
+    /// Returns how people name it.
+    pub fn name(&self) -> String {
+        key_of(self.migration).map_or_else(String::new, |key| key.to_string())
     }
 
     pub fn phase(&self) -> Phase {
@@ -253,10 +252,6 @@ impl<'a> Driven<'a> {
         let phase = self.phase();
         phase.is_terminal() && phase != Phase::Completed && !is_turned_back(self.migration)
     }
-
-    pub fn key(&self) -> ObjectKey {
-        key_of(self.migration)
-    }
 }
 
 /// Returns whether a Migration, whoever asked for it, is about the workload that is to move.
@@ -281,14 +276,8 @@ fn phase_of(migration: &Value) -> Phase {
 }
 
 /// Returns the key of a Migration.
-pub fn key_of(migration: &Value) -> ObjectKey {
-    let text = |field| migration["metadata"][field].as_str().map(str::to_owned);
-    ObjectKey {
-        group: api::GROUP.to_owned(),
-        kind: "Migration".to_owned(),
-        namespace: text("namespace"),
-        name: text("name").unwrap_or_default(),
-    }
+pub fn key_of(migration: &Value) -> Option<ObjectKey> {
+    GroupKind::new(api::GROUP, api::Migration::KIND).key_of(migration)
 }
 
 /// Returns whether a Migration is rolled back because Git asked for something else: then it leaves nothing unapplied.

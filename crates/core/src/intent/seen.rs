@@ -34,6 +34,11 @@ impl<T> Seen<T> {
         }
     }
 
+    /// Nothing was asked.
+    pub fn unread(why: &str) -> Self {
+        Self::unknown(format!("not read: {why}"))
+    }
+
     /// Returns what was read.
     pub fn get(&self) -> Result<&T, NotKnown> {
         match self {

@@ -120,9 +120,6 @@ pub struct DesiredTemplate {
 impl Snapshot {
     /// Nothing was read.
     pub fn unread(workload: ObjectKey, why: &str) -> Self {
-        fn unread<T>(why: &str) -> Seen<T> {
-            Seen::unknown(format!("not read: {why}"))
-        }
         Self {
             workload,
             plane: ControlPlane::unread(why),
@@ -130,14 +127,14 @@ impl Snapshot {
             others: Others::new(),
             members: BTreeMap::new(),
             other_managers: Vec::new(),
-            scalers: unread(why),
-            desired: unread(why),
-            policy: unread(why),
-            arriving: unread(why),
+            scalers: Seen::unread(why),
+            desired: Seen::unread(why),
+            policy: Seen::unread(why),
+            arriving: Seen::unread(why),
             admission: None,
             watched: Duration::ZERO,
             warnings: Vec::new(),
-            record: unread(why),
+            record: Seen::unread(why),
         }
     }
 

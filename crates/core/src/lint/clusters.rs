@@ -30,7 +30,7 @@ impl Mention<'_> {
 
 type Mentions<'a> = BTreeMap<&'a str, Vec<Mention<'a>>>;
 
-/// Adds a finding for each misspelt name, where none is told yet.
+/// Adds a finding for each misspelt name that has none yet.
 pub(super) fn check(set: &Set, findings: &mut Vec<Finding>) {
     let mentions = mentions(set);
     if mentions.len() > MOST_NAMES {

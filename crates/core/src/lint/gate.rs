@@ -58,19 +58,19 @@ pub fn compare(before: Revision<'_>, after: Revision<'_>) -> Vec<Finding> {
 }
 
 /// A write of sync that the change of files asks for, and where that is said.
-struct Asked {
+struct Asked<'a> {
     write: Write,
     what: ObjectKey,
     at: Location,
     accepted: Option<String>,
     /// How its sync sets Migrations off, and the policy that says so too.
-    moves: Option<(Migrations, Value)>,
+    moves: Option<(&'a Migrations, &'a Value)>,
 }
 
-impl Asked {
+impl Asked<'_> {
     /// Returns whether a Migration carries out what would cost a workload its state, wherever it runs.
     fn sets_off(&self, tenant: &Tenant, losses: &[Option<Loss>]) -> bool {
-        let Some((settings, policy)) = &self.moves else {
+        let Some((settings, policy)) = self.moves else {
             return false;
         };
         let is_move = |loss: &Loss| matches!(&loss.fate, Fate::Moves { stops, starts } if stops.len() == 1 && starts.len() == 1);
@@ -86,8 +86,8 @@ struct Places {
 }
 
 /// Returns what becomes of the one workload by each of the writes, in the order in which sync sends them.
-fn losses(mut ground: Ground, writes: &[Asked]) -> Vec<(usize, Option<Loss>)> {
-    let pass = |(number, asked): (usize, &Asked)| {
+fn losses(mut ground: Ground, writes: &[Asked<'_>]) -> Vec<(usize, Option<Loss>)> {
+    let pass = |(number, asked): (usize, &Asked<'_>)| {
         let losses = match ground.pass(&asked.write, asked.accepted.as_deref()) {
             Ok(doubts) => doubts.0,
             Err(refused) => refused.losses,
@@ -97,7 +97,7 @@ fn losses(mut ground: Ground, writes: &[Asked]) -> Vec<(usize, Option<Loss>)> {
     writes.iter().enumerate().map(pass).collect()
 }
 
-fn finding(asked: &Asked, losses: &[Option<Loss>], is_certain: bool) -> Option<Finding> {
+fn finding(asked: &Asked<'_>, losses: &[Option<Loss>], is_certain: bool) -> Option<Finding> {
     let known: Vec<&Loss> = losses.iter().flatten().collect();
     let first = known.first()?;
     let ends = known.len() == losses.len() && known.iter().all(|loss| loss.fate == Fate::Ends);
@@ -136,7 +136,7 @@ fn finding(asked: &Asked, losses: &[Option<Loss>], is_certain: bool) -> Option<F
 }
 
 /// What sync would write: policies and labels first, and what is deleted last.
-fn writes(before: Revision<'_>, after: Revision<'_>) -> Vec<Asked> {
+fn writes<'a>(before: Revision<'_>, after: Revision<'a>) -> Vec<Asked<'a>> {
     let old: BTreeMap<ObjectKey, &Manifest> = before.objects().collect();
     let mut written = Vec::new();
     for (key, now) in after.objects() {
@@ -177,9 +177,9 @@ fn writes(before: Revision<'_>, after: Revision<'_>) -> Vec<Asked> {
     written
 }
 
-fn moves_of(config: &Config, write: &Write, now: &Manifest) -> Option<(Migrations, Value)> {
+fn moves_of<'a>(config: &'a Config, write: &Write, now: &'a Manifest) -> Option<(&'a Migrations, &'a Value)> {
     let sync = config.sync_of(&now.source.path)?;
-    matches!(write, Write::Policy(..)).then(|| (sync.gate.migrations.clone(), now.value.clone()))
+    matches!(write, Write::Policy(..)).then_some((&sync.gate.migrations, &now.value))
 }
 
 fn written_by(key: &ObjectKey, was: Option<&Manifest>, now: &Manifest) -> Option<Write> {

@@ -187,21 +187,14 @@ impl Change {
         }
     }
 
-    /// Returns an intent that no file has: another change sets it off. `object` must have a kind and a name.
-    pub fn set_off(object: &Value, by: &Self) -> Self {
-        let text = |pointer: &str| object.pointer(pointer).and_then(Value::as_str);
-        let gvk = Gvk::new(
-            text("/apiVersion").unwrap_or_default(),
-            text("/kind").unwrap_or_default(),
-        );
+    /// Returns an intent that no file has: another change sets it off.
+    pub fn set_off(key: ObjectKey, object: &Value, by: &Self) -> Self {
         Self {
-            key: ObjectKey {
-                group: gvk.group.clone(),
-                kind: gvk.kind.clone(),
-                namespace: text("/metadata/namespace").map(str::to_owned),
-                name: text("/metadata/name").unwrap_or_default().to_owned(),
-            },
-            gvk,
+            key,
+            gvk: Gvk::new(
+                crate::api::API_VERSION,
+                object["kind"].as_str().unwrap_or_default(),
+            ),
             action: Action::Create,
             before: None,
             after: Some(normalise(object)),

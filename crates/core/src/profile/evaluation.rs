@@ -3,6 +3,7 @@
 use serde_json::Value;
 
 use super::expression::{Expression, Seen};
+use super::mistakes::conditions;
 use super::path::Path;
 use super::{Error, NoCapture, Rule, handle_at, pods_of, text_at};
 use crate::api::{CaptureRule, WorkloadProfileSpec};
@@ -55,7 +56,7 @@ pub fn evaluate(spec: &WorkloadProfileSpec, object: &Value) -> Vec<Evaluated> {
         row
     });
     let mut rows: Vec<Evaluated> = requires.collect();
-    rows.extend(on.conditions(spec));
+    rows.extend(conditions(spec).map(|(pointer, cel)| on.judge(pointer, cel)));
     rows.extend(on.pods(spec));
     rows.extend(on.rules("capture", &spec.capture));
     rows.extend(on.rules("lastKnown", &spec.last_known));
@@ -73,22 +74,6 @@ struct On<'a> {
 }
 
 impl On<'_> {
-    fn conditions(&self, spec: &WorkloadProfileSpec) -> Vec<Evaluated> {
-        let conditions = [
-            ("observedWhen", Some(&spec.observed_when)),
-            ("suspendedWhen", Some(&spec.suspended_when)),
-            ("healthyWhen", Some(&spec.healthy_when)),
-            ("failedWhen", spec.failed_when.as_ref()),
-            ("ranWhen", spec.ran_when.as_ref()),
-        ];
-        let written = conditions
-            .into_iter()
-            .filter_map(|(name, cel)| Some((name, cel?)));
-        written
-            .map(|(name, cel)| self.judge(format!("/spec/{name}"), cel))
-            .collect()
-    }
-
     fn judge(&self, pointer: String, source: &str) -> Evaluated {
         let (saw, says) = match Expression::compile("", source) {
             Ok(expression) => (

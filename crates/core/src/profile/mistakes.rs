@@ -85,18 +85,21 @@ pub(super) fn check_count(spec: &WorkloadProfileSpec) -> Result<(), String> {
     Ok(())
 }
 
-/// Returns the expressions of a profile, by where they stand.
-pub(super) fn expressions(spec: &WorkloadProfileSpec) -> Vec<(String, &str)> {
-    let single = [
+/// Returns the conditions by which a profile says how an object stands, by where they are written.
+pub(super) fn conditions(spec: &WorkloadProfileSpec) -> impl Iterator<Item = (String, &str)> {
+    let all = [
         ("observedWhen", Some(&spec.observed_when)),
         ("suspendedWhen", Some(&spec.suspended_when)),
         ("healthyWhen", Some(&spec.healthy_when)),
         ("failedWhen", spec.failed_when.as_ref()),
         ("ranWhen", spec.ran_when.as_ref()),
     ];
-    let single = single
-        .into_iter()
-        .filter_map(|(name, source)| Some((format!("/spec/{name}"), source?.as_str())));
+    all.into_iter()
+        .filter_map(|(name, source)| Some((format!("/spec/{name}"), source?.as_str())))
+}
+
+/// Returns the expressions of a profile, by where they stand.
+pub(super) fn expressions(spec: &WorkloadProfileSpec) -> Vec<(String, &str)> {
     let requires = spec.requires.iter().enumerate().map(|(index, requirement)| {
         let pointer = format!("/spec/requires/{index}/cel");
         (pointer, requirement.cel.as_str())
@@ -109,7 +112,11 @@ pub(super) fn expressions(spec: &WorkloadProfileSpec) -> Vec<(String, &str)> {
         let source = rule.unless.as_deref()?;
         Some(("/spec/startsOver/unless".to_owned(), source))
     });
-    single.chain(requires).chain(valid).chain(starts_over).collect()
+    conditions(spec)
+        .chain(requires)
+        .chain(valid)
+        .chain(starts_over)
+        .collect()
 }
 
 /// Returns the JSONPaths of a profile, by where they stand.

@@ -13,7 +13,7 @@ const OPERATIONS: [&str; 3] = ["add", "replace", "remove"];
 
 /// Which variables have a value when the patches of a list are written.
 enum Known<'a> {
-    /// Whether a copy is held is told by comparing it with these values as they are.
+    /// A copy is held if it has exactly these values.
     None,
     /// Nothing has been captured, or not always.
     Attempt,

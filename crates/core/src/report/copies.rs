@@ -275,18 +275,18 @@ fn message_within(error: &str) -> String {
     message.unwrap_or(error).to_owned()
 }
 
+fn is_about_readiness(condition: &Value) -> bool {
+    let kind = condition["type"].as_str();
+    kind.is_some_and(|kind| READY.contains(&kind))
+}
+
 fn unmet_condition(status: &Value) -> Option<String> {
     let conditions = status["conditions"].as_array()?;
     let mut unmet: Vec<&Value> = conditions
         .iter()
         .filter(|condition| condition["status"] == "False")
         .collect();
-    let is_own = |condition: &&Value| {
-        condition["type"]
-            .as_str()
-            .is_some_and(|kind| READY.contains(&kind))
-    };
-    unmet.sort_by_key(|condition| !is_own(condition));
+    unmet.sort_by_key(|condition| !is_about_readiness(condition));
     let first = unmet.first()?;
     let part = |field: &str| first[field].as_str().filter(|text| !text.is_empty());
     match (part("reason"), part("message")) {
@@ -305,12 +305,8 @@ fn ready_of(status: &Value) -> Option<String> {
 /// Since when a healthy copy says that it is: its condition, or the start of a Flink job, in milliseconds.
 fn since(status: &Value) -> Option<Timestamp> {
     let conditions = status["conditions"].as_array().into_iter().flatten();
-    let mut ready = conditions.filter(|condition| {
-        condition["status"] == "True"
-            && condition["type"]
-                .as_str()
-                .is_some_and(|kind| READY.contains(&kind))
-    });
+    let mut ready =
+        conditions.filter(|condition| condition["status"] == "True" && is_about_readiness(condition));
     let at = ready.find_map(|condition| condition["lastTransitionTime"].as_str()?.parse().ok());
     at.or_else(|| {
         let start = status.pointer("/jobStatus/startTime")?.as_str()?;

@@ -174,23 +174,20 @@ fn binding_key(one: &Move) -> ObjectKey {
 }
 
 fn nothing(why: &str, now: jiff::Timestamp) -> Snapshot {
-    fn unread<T>(why: &str) -> Seen<T> {
-        Seen::unknown(why)
-    }
     Snapshot {
         now,
-        clusters: unread(why),
+        clusters: Seen::unread(why),
         looked: false,
-        migrations: unread(why),
-        rebalancers: unread(why),
-        bindings: unread(why),
-        templates: unread(why),
-        profiles: unread(why),
-        claims: unread(why),
+        migrations: Seen::unread(why),
+        rebalancers: Seen::unread(why),
+        bindings: Seen::unread(why),
+        templates: Seen::unread(why),
+        profiles: Seen::unread(why),
+        claims: Seen::unread(why),
         verdicts: BTreeMap::new(),
         rescheduled: BTreeMap::new(),
         evictions: BTreeMap::new(),
-        record: unread(why),
+        record: Seen::unread(why),
     }
 }
 

@@ -9,11 +9,11 @@ use serde_json::Value;
 use tokio::time::Instant;
 
 use super::around::Around;
-use super::ask::{all, get, map, optional};
+use super::ask::{all, get, map};
 use super::execute::{self, Sent};
 use super::kind::{Input, Kind};
 use super::policies::{claimed_by, policy};
-use super::{Parts, other_managers, scalers, served, wake};
+use super::{Parts, other_managers, scalers, wake};
 use cutover_core::api::{
     self, Barrier, Guard, ReplicaShift, ReplicaShiftSpec, ReplicaShiftStatus, ShiftPhase as Phase, Suspension,
 };
@@ -152,14 +152,18 @@ struct Reader<'a> {
 }
 
 impl Reader<'_> {
+    fn around<'a>(&'a self, gvk: &'a Gvk) -> Around<'a> {
+        Around {
+            parts: self.parts,
+            workload: &self.workload,
+            gvk,
+        }
+    }
+
     /// All at once, but for what depends on an answer.
     async fn control_plane(&self) -> Snapshot {
         let (gvk, canary) = (self.spec.workload.gvk(), canary(self.intent));
-        let around = Around {
-            parts: self.parts,
-            workload: &self.workload,
-            gvk: &gvk,
-        };
+        let around = self.around(&gvk);
         let needs = shift::needs(self.status, true);
         let plane = around.plane(needs, named(self.status, canary.as_deref()));
         if needs != Needs::all() {
@@ -255,15 +259,11 @@ impl Reader<'_> {
     /// The copy in every cluster that may have one.
     async fn members(&self, snapshot: &Snapshot) -> BTreeMap<ClusterName, Seen<Option<Value>>> {
         let involved = shift::involved(self.spec, self.status, &snapshot.plane);
+        let gvk = self.spec.workload.gvk();
+        let around = self.around(&gvk);
         let read = involved.into_iter().map(async |cluster| {
-            let copy = match served(&self.parts.cluster, &self.spec.workload.gvk()).await {
-                Ok(served) => {
-                    let reader = self.parts.cluster.member(&cluster);
-                    optional(reader.get(&served, self.namespace(), &self.workload.name).await)
-                }
-                Err(error) => Seen::unknown(error.to_string()),
-            };
-            (cluster, copy)
+            let copy = around.copy(&cluster).await;
+            (cluster, copy.object)
         });
         join_all(read).await.into_iter().collect()
     }

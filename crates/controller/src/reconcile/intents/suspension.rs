@@ -189,24 +189,21 @@ impl SuspensionController {
 }
 
 fn nothing(why: &str) -> Snapshot {
-    fn unread<T>(why: &str) -> Seen<T> {
-        Seen::unknown(format!("not read: {why}"))
-    }
     Snapshot {
-        name: unread(why),
-        policy: unread(why),
-        bindings: unread(why),
-        works: unread(why),
-        claims: unread(why),
-        clusters: unread(why),
-        suspensions: unread(why),
+        name: Seen::unread(why),
+        policy: Seen::unread(why),
+        bindings: Seen::unread(why),
+        works: Seen::unread(why),
+        claims: Seen::unread(why),
+        clusters: Seen::unread(why),
+        suspensions: Seen::unread(why),
         copies: None,
         contested: Vec::new(),
         watched: Vec::new(),
         author: None,
         parent: None,
-        canary: unread(why),
-        leases: unread(why),
+        canary: Seen::unread(why),
+        leases: Seen::unread(why),
         pin_context: None,
     }
 }

@@ -14,6 +14,7 @@ use crate::reconcile::intents::policies;
 use cutover_cluster::{self as cluster, Answer, Cluster, Failure, Lookup, Outcome, Write};
 use cutover_core::api::{self, Claim, PolicyName, WorkloadProfile};
 use cutover_core::config::UnknownKinds;
+use cutover_core::intent::driven;
 use cutover_core::intent::gate::{
     self, ACCEPT_ANNOTATION, Doubts, Ground, Refusal, State, Tenant, cluster_name, deletion, labels,
     may_have_state, policy_name,
@@ -295,7 +296,10 @@ impl Judged {
             }],
             Self::Blocked(why) => vec![change.blocked(why)],
             Self::Moves(moves) => {
-                let set_off: Vec<Change> = moves.iter().map(|one| Change::set_off(one, &change)).collect();
+                let keyed = moves.iter().filter_map(|one| Some((driven::key_of(one)?, one)));
+                let set_off: Vec<Change> = keyed
+                    .map(|(key, one)| Change::set_off(key, one, &change))
+                    .collect();
                 let names: Vec<String> = set_off.iter().map(|one| one.key.to_string()).collect();
                 let by = format!("{}, set off by this change", names.join(", "));
                 let mut all = vec![change.held_back(by)];

@@ -17,6 +17,8 @@ use cutover_karmada::name::{Gvk, ObjectKey};
 
 use crate::reconcile::intents::served;
 
+const NAMELESS: &str = "a Migration without a name";
+
 /// What becomes of a refused change of a policy.
 pub(super) enum SetOff {
     /// Migrations carry it out: the change is held back by them.
@@ -91,14 +93,14 @@ impl Sync {
     ) -> Result<SetOff, String> {
         // Read afresh: one that was created a moment ago, by another replica too, is not created twice.
         let live: Vec<Value> = list(&self.cluster, api::API_VERSION, "Migration", None).await?;
-        let all: Vec<Migration<'_>> = live.iter().map(Migration::of).collect();
-        let own = all
+        let own = live
             .iter()
-            .filter(|one| one.driven_by(cause.sync).is_some_and(Driven::is_under_way));
-        let (mut under_way, most) = (own.count(), at_once(settings));
+            .filter_map(Driven::of)
+            .filter(|driven| driven.is_by(cause.sync));
+        let (mut under_way, most) = (own.filter(Driven::is_under_way).count(), at_once(settings));
         let mut by = None;
         for called in called {
-            match state_of(&all, called, cause)? {
+            match state_of(&live, called, cause)? {
                 Some(key) => drop(by.get_or_insert(key)),
                 None if under_way < most => {
                     let key = self.create_move(called, cause, settings).await?;
@@ -128,17 +130,17 @@ impl Sync {
             let writer = self.cluster.writer(SYNC_MANAGER);
             Ok::<_, Error>(writer.create(&served, &migration, Mode::Write).await?)
         };
-        let driven = Driven::of(&migration).ok_or("it cannot be read back")?;
+        let key = driven::key_of(&migration).ok_or(NAMELESS)?;
         match created.await.map_err(|error| error.to_string())? {
             Written::Done(_) => {
                 tracing::info!(
-                    migration = %driven.key(), policy = ?cause.policy, from = %called.from, to = %called.to,
+                    migration = %key, policy = ?cause.policy, from = %called.from, to = %called.to,
                     "a change of placement has set a Migration off"
                 );
-                Ok(driven.key())
+                Ok(key)
             }
             // The name of another workload's, created in the same second.
-            Written::Exists(_) => Err(format!("{} exists", driven.key())),
+            Written::Exists(_) => Err(format!("{key} exists")),
             Written::Precondition(why) => Err(why),
         }
     }
@@ -161,7 +163,7 @@ impl Sync {
             if driven.is_overtaken(&entry.value())
                 && let Err(error) = self.abort_move(&live, &driven).await
             {
-                tracing::warn!(migration = %driven.key(), %error, "what Git has overtaken cannot be rolled back");
+                tracing::warn!(migration = driven.name(), %error, "what Git has overtaken cannot be rolled back");
             }
         }
     }
@@ -173,58 +175,36 @@ impl Sync {
         let (read, patch) = (Exactly::of(live), driven.turn_back());
         let written = writer.patch(&served, &read, &patch, Mode::Write);
         if let Written::Precondition(why) = written.await? {
-            tracing::debug!(migration = %driven.key(), why, "a precondition failed");
+            tracing::debug!(migration = driven.name(), why, "a precondition failed");
             return Ok(());
         }
         tracing::info!(
-            migration = %driven.key(),
+            migration = driven.name(),
             "Git asks for another placement by now: the Migration is rolled back"
         );
         Ok(())
     }
 }
 
-/// A live Migration, whoever asked for it.
-struct Migration<'a> {
-    object: &'a Value,
-    driven: Option<Driven<'a>>,
-}
-
-impl<'a> Migration<'a> {
-    fn of(object: &'a Value) -> Self {
-        Self {
-            object,
-            driven: Driven::of(object),
-        }
-    }
-
-    fn driven_by(&self, sync: &str) -> Option<&Driven<'a>> {
-        self.driven.as_ref().filter(|driven| driven.is_by(sync))
-    }
-}
-
 /// Returns which Migration moves a workload as called for; `None`: none does yet. An error if one has failed, or another one is
 /// there.
-fn state_of(all: &[Migration<'_>], called: &Called, cause: Cause<'_>) -> Result<Option<ObjectKey>, String> {
-    let about = || all.iter().filter(|one| driven::is_about(one.object, called));
-    if let Some(there) = about().find(|one| !driven::has_ended(one.object)) {
-        let key = driven::key_of(there.object);
-        let answers = there
-            .driven
-            .as_ref()
-            .is_some_and(|driven| driven.answers(called, cause.wanted));
-        return if answers {
+fn state_of(all: &[Value], called: &Called, cause: Cause<'_>) -> Result<Option<ObjectKey>, String> {
+    let about = || all.iter().filter(|one| driven::is_about(one, called));
+    let answers = |driven: &Driven<'_>| driven.answers(called, cause.wanted);
+    if let Some(there) = about().find(|one| !driven::has_ended(one)) {
+        let key = driven::key_of(there).ok_or(NAMELESS)?;
+        let is_ours = Driven::of(there).is_some_and(|driven| answers(&driven));
+        return if is_ours {
             Ok(Some(key))
         } else {
             Err(format!("{key} comes first"))
         };
     }
-    let answers = |driven: &&Driven<'_>| driven.answers(called, cause.wanted);
-    let mut ended = about().filter_map(|one| one.driven.as_ref()).filter(answers);
-    match ended.find(|driven| driven.has_failed()) {
+    let mut ended = about().filter_map(Driven::of).filter(answers);
+    match ended.find(Driven::has_failed) {
         Some(failed) => Err(format!(
             "{} has not moved it ({}): change the placement, or delete that Migration to try again",
-            failed.key(),
+            failed.name(),
             failed.phase()
         )),
         None => Ok(None),

@@ -316,3 +316,43 @@ fn a_claim_holds_whoever_owns_it() {
         );
     }
 }
+
+fn named(name: &str, phase: &str) -> Arc<Value> {
+    let mut migration = value(MIGRATION);
+    migration["metadata"]["name"] = name.into();
+    migration["status"] = json!({"phase": phase});
+    Arc::new(migration)
+}
+
+#[test]
+fn what_a_policy_has_set_off_holds_it_until_that_is_committed_whatever_can_be_seen_of_the_workload() {
+    let set_off = |phase| {
+        let mut migration = (*named("orders-to-west", phase)).clone();
+        migration["metadata"]["annotations"] = json!({"cutover.dev/policy": r#"["shop","orders"]"#});
+        [Arc::new(migration)]
+    };
+    // The template is applied by another tool: it is neither in Git nor in the cache.
+    let held = |phase| held(&[POLICIES], &set_off(phase), &[], false);
+    let policy = ["PropagationPolicy shop/orders by Migration shop/orders-to-west".to_owned()];
+    for phase in ["Pending", "Hold", "Verify", "RollingBack"] {
+        assert_eq!(held(phase), policy, "{phase}");
+    }
+    for phase in ["Cleanup", "Completed", "Aborted"] {
+        assert_eq!(held(phase), [""; 0], "{phase}");
+    }
+}
+
+#[test]
+fn a_committed_move_gets_the_policy_that_it_waits_for_whoever_waits_behind_it() {
+    let both = [
+        named("orders-to-west", "Cleanup"),
+        named("orders-to-north", "Pending"),
+    ];
+    let held = |migrations: &[Arc<Value>]| {
+        let held = held(&[TEMPLATE, POLICIES], migrations, &[], true);
+        held.iter()
+            .any(|held| held.starts_with("PropagationPolicy shop/orders "))
+    };
+    assert!(held(&both[1..]), "it is about to begin");
+    assert!(!held(&both));
+}

@@ -71,8 +71,8 @@ impl Snapshot {
         Self {
             workload,
             plane: ControlPlane::unread(why),
-            goal: Seen::unknown(format!("not read: {why}")),
-            rehearsed: Seen::unknown(format!("not read: {why}")),
+            goal: Seen::unread(why),
+            rehearsed: Seen::unread(why),
             members: BTreeMap::new(),
             metrics: BTreeMap::new(),
             others: Others::new(),

@@ -76,19 +76,16 @@ pub struct Snapshot {
 impl Snapshot {
     /// Nothing was read.
     pub fn unread(workload: ObjectKey, why: &str) -> Self {
-        fn unread<T>(why: &str) -> Seen<T> {
-            Seen::unknown(format!("not read: {why}"))
-        }
         Self {
             workload,
             plane: ControlPlane::unread(why),
             other_managers: Vec::new(),
-            wanted_in_git: unread(why),
-            policy: unread(why),
-            autoscalers: unread(why),
+            wanted_in_git: Seen::unread(why),
+            policy: Seen::unread(why),
+            autoscalers: Seen::unread(why),
             members: BTreeMap::new(),
-            own_pods: unread(why),
-            suspension: unread(why),
+            own_pods: Seen::unread(why),
+            suspension: Seen::unread(why),
             admission: None,
         }
     }

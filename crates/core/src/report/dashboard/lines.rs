@@ -147,7 +147,7 @@ pub fn on_a_screen(text: &str, rows: usize) -> String {
     shown.join("\n") + "\n"
 }
 
-/// Takes out what only helps somebody who looks into the API server: uids, markers, names of probes.
+/// Removes what is of use only beside the API server: uids, markers, names of probes.
 pub fn plain_words(text: &str) -> String {
     let mut words: Vec<String> = Vec::new();
     let mut all = text.split(' ').peekable();

@@ -219,7 +219,7 @@ pub(super) const fn word(action: &Action) -> &'static str {
     }
 }
 
-/// Returns what else is told of a change, in a cell.
+/// Returns the cell with whatever else there is to say of a change.
 pub(super) fn notes(shown: &Shown<'_>) -> String {
     let held = match &shown.change.action {
         Action::HeldBack { by } => Some(format!("by {by}")),

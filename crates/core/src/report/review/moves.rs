@@ -268,7 +268,7 @@ const PLAIN: Ink = Ink {
     loud: str::to_owned,
 };
 
-/// Returns what is told of one migration. Of one that would fail, the blockers are told before.
+/// Returns the part about one migration. The blockers of one that would fail stand before it.
 pub(super) fn section(one: &Move, places: Places<'_>) -> String {
     let spec = &one.spec;
     let source = one

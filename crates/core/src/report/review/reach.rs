@@ -153,7 +153,7 @@ fn allows(placement: &Placement, cluster: &Cluster) -> bool {
     terms.any(|term| term.affinity.matches(cluster))
 }
 
-/// How many lines are told of a policy.
+/// How many lines a policy gets.
 const TOLD: usize = 20;
 /// So many workloads that fare alike are one line.
 const ALIKE: usize = 3;
