@@ -140,6 +140,7 @@ mod tests {
             ("bytes of a conversation", options.limits.received_bytes),
             ("bytes before a pack", BEFORE_THE_PACK),
             ("size of a loose object", crate::loose::LARGEST),
+            ("files compared with a work tree", crate::clone::COMPARED as u64),
         ] {
             let row = format!("| {name} | {value} | ");
             assert!(page.contains(&row), "{row}");

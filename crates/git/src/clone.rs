@@ -4,12 +4,18 @@
 
 use std::path::Path;
 
-use git2::{Oid, Repository};
+use git2::{ErrorClass, ErrorCode, ObjectType, Oid, Repository};
 
 use super::{local, loose};
 
+/// The most files and folders of HEAD that are compared with the work tree: a small repository can hold the same tree a billion
+/// times.
+pub(super) const COMPARED: usize = 200_000;
+/// Folders above a file of them.
+const DEEPEST: usize = 200;
+
 /// Returns the paths whose content in the work tree is not that of HEAD, staged or not; what is ignored is left out. None in a clone
-/// without a work tree.
+/// without a work tree. An error if HEAD has too much to compare.
 pub fn uncommitted(clone: &Repository) -> Result<Vec<String>, git2::Error> {
     let Some(root) = clone.workdir() else {
         return Ok(Vec::new());
@@ -22,6 +28,7 @@ pub fn uncommitted(clone: &Repository) -> Result<Vec<String>, git2::Error> {
     ] {
         loose::is_there(&file)?;
     }
+    check_size(clone)?;
     let mut options = git2::StatusOptions::new();
     options
         .include_untracked(true)
@@ -33,6 +40,30 @@ pub fn uncommitted(clone: &Repository) -> Result<Vec<String>, git2::Error> {
         .iter()
         .map(|entry| String::from_utf8_lossy(entry.path_bytes()).into_owned());
     Ok(paths.collect())
+}
+
+/// Returns an error if HEAD has more than can be compared: libgit2 would read all of it.
+fn check_size(clone: &Repository) -> Result<(), git2::Error> {
+    let too_much = |what: String| git2::Error::new(ErrorCode::GenericError, ErrorClass::Tree, what);
+    let Ok(head) = clone.head() else {
+        return Ok(());
+    };
+    let (mut next, mut seen) = (vec![(head.peel_to_tree()?, 0)], 0);
+    while let Some((tree, depth)) = next.pop() {
+        if depth > DEEPEST {
+            return Err(too_much(format!("HEAD has files below more than {DEEPEST} folders")));
+        }
+        seen += tree.len();
+        if seen > COMPARED {
+            return Err(too_much(format!("HEAD has more than {COMPARED} files and folders")));
+        }
+        for entry in &tree {
+            if entry.kind() == Some(ObjectType::Tree) {
+                next.push((clone.find_tree(entry.id())?, depth + 1));
+            }
+        }
+    }
+    Ok(())
 }
 
 /// Returns the commit that a branch has at a remote, as far as this clone knows; else that of the clone's own branch.
