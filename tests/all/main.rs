@@ -10,6 +10,7 @@ mod apply;
 mod architecture;
 mod ask;
 mod asks;
+mod batch;
 mod belt;
 mod beside;
 mod border;

@@ -1,8 +1,13 @@
-//! Workload profiles in the documentation: the table of the built-in ones is made from them. `CUTOVER_ACCEPT=1` writes it.
+//! The built-in workload profiles: the table in the documentation is made from them (`CUTOVER_ACCEPT=1` writes it), and each is tried
+//! on objects as its operator leaves them, in every phase of their lives.
 
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 
+use cutover::profile::{self, Action, Profile, Variables};
 use cutover::report::built_in_profiles;
+use serde::Deserialize;
+use serde_json::Value;
 
 const PAGE: &str = "docs/reference/profiles.md";
 const BEGIN: &str =
@@ -23,4 +28,91 @@ fn the_reference_has_the_built_in_profiles_as_they_are() {
         fresh == page,
         "{PAGE} is stale; run: CUTOVER_ACCEPT=1 cargo test --test all profiles::"
     );
+}
+
+/// A phase of the life of an object, and what its profile says of it.
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Fixture {
+    phase: String,
+    expect: Expected,
+    /// The messages of what the object lacks, taken as a template.
+    #[serde(default)]
+    unmet: Vec<String>,
+    #[serde(default)]
+    captured: BTreeMap<String, String>,
+    #[serde(default, rename = "noPods")]
+    no_pods: Option<String>,
+    object: Value,
+}
+
+#[derive(Debug, PartialEq, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Expected {
+    observed: bool,
+    suspended: bool,
+    healthy: bool,
+    failed: bool,
+    ran: bool,
+    finished: bool,
+}
+
+#[test]
+fn each_built_in_profile_says_of_each_phase_what_is_so() {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/all/profiles");
+    for built_in in profile::built_in().unwrap() {
+        let name = built_in.metadata.name.as_deref().unwrap();
+        let file = root.join(format!("{name}.yaml"));
+        let text =
+            std::fs::read_to_string(&file).unwrap_or_else(|error| panic!("{}: {error}", file.display()));
+        let profile = Profile::compile(name, &built_in.spec).unwrap();
+        let mut phases = BTreeSet::new();
+        for document in serde_yaml::Deserializer::from_str(&text) {
+            let fixture = Fixture::deserialize(document).unwrap();
+            let context = format!("{name}: {}", fixture.phase);
+            assert!(phases.insert(fixture.phase.clone()), "{context}: twice");
+            judge(&profile, &fixture, &context);
+        }
+        assert!(phases.len() >= 4, "{name}: {phases:?}");
+    }
+}
+
+fn judge(profile: &Profile, fixture: &Fixture, context: &str) {
+    let object = &fixture.object;
+    let says = Expected {
+        observed: profile.observed(object).unwrap(),
+        suspended: profile.suspended(object).unwrap(),
+        healthy: profile.healthy(object).unwrap(),
+        failed: profile.failed(object).unwrap(),
+        ran: profile.ran(object).unwrap(),
+        finished: profile.finished(object).unwrap(),
+    };
+    assert_eq!(says, fixture.expect, "{context}");
+    let unmet = profile.unmet(object).unwrap();
+    let unmet: Vec<&str> = unmet.iter().map(|lacks| lacks.message.as_str()).collect();
+    assert_eq!(unmet, fixture.unmet, "{context}");
+    if let Some(selector) = &fixture.no_pods {
+        assert_eq!(
+            profile.pod_selector(object).unwrap().as_ref(),
+            Some(selector),
+            "{context}"
+        );
+    }
+    if !fixture.captured.is_empty() {
+        assert_eq!(profile.capture(object).unwrap(), fixture.captured, "{context}");
+    }
+    // What is written into a template has to be writable, and to be told from what was there.
+    if unmet.is_empty() {
+        let held = patched(profile, Action::Hold, object);
+        assert!(profile.carries_hold(&held), "{context}");
+        patched(profile, Action::Suspend, object);
+    }
+}
+
+fn patched(profile: &Profile, action: Action, object: &Value) -> Value {
+    let patches = profile.patches(action, &Variables::default()).unwrap();
+    let patch: json_patch::Patch = serde_json::from_value(serde_json::to_value(patches).unwrap()).unwrap();
+    let mut object = object.clone();
+    json_patch::patch(&mut object, &patch).unwrap();
+    object
 }

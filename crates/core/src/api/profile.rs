@@ -25,6 +25,10 @@ pub struct WorkloadProfileSpec {
     pub requires: Vec<Requirement>,
     /// Whether a second copy would lose or fork state.
     pub stateful: bool,
+    /// Its state is kept where every cluster reaches it: two copies must not write it, but none takes it along when it ends. So
+    /// what Git changes or deletes isn't held back for it.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub state_elsewhere: bool,
     /// Whether a copy created under `hold` waits without starting; else it is created only after the capture.
     #[serde(default)]
     pub born_held: bool,
@@ -51,6 +55,10 @@ pub struct WorkloadProfileSpec {
     /// CEL over `object`, the copy in a member: the copy will not become healthy by itself. Absent: no copy counts as failed.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub failed_when: Option<String>,
+    /// CEL over `object`, the copy in a member: a run to completion that has ended, well or not. It isn't moved: it would run
+    /// again. Absent: no copy ends by itself.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub finished_when: Option<String>,
     /// The copy has run, so that it may have state of its own newer than the handle it was given.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub ran_when: Option<String>,

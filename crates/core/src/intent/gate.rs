@@ -230,7 +230,7 @@ impl Loss {
 pub enum State {
     Kept,
     None,
-    /// No profile says so.
+    /// No profile says so, or it is elsewhere.
     Unsaid,
 }
 
@@ -241,11 +241,12 @@ pub fn state_of(
     unknown: UnknownKinds,
 ) -> Result<State, profile::Error> {
     Ok(match (profile::find(given, None, gvk)?, unknown) {
-        (Some(profile), _) if profile.spec.stateful => State::Kept,
-        (Some(_), _) => State::None,
-        (None, _) if !is_custom(gvk) => State::None,
-        (None, UnknownKinds::Block) => State::Kept,
-        (None, UnknownKinds::Pass) => State::Unsaid,
+        (Some(profile), _) if profile.spec.stateful && !profile.spec.state_elsewhere => State::Kept,
+        (Some(profile), _) if !profile.spec.stateful => State::None,
+        // Of one whose state is elsewhere as little is known as of one without a profile.
+        _ if !is_custom(gvk) => State::None,
+        (_, UnknownKinds::Block) => State::Kept,
+        (_, UnknownKinds::Pass) => State::Unsaid,
     })
 }
 
@@ -289,7 +290,7 @@ impl Doubts {
     pub fn told(&self) -> Option<String> {
         (!self.0.is_empty()).then(|| {
             format!(
-                "{}; no WorkloadProfile says whether that loses state (gate: {{unknownKinds: Block}} would hold it back)",
+                "{}; whether that loses state is not known (gate: {{unknownKinds: Block}} would hold it back)",
                 listed(&self.0)
             )
         })

@@ -97,9 +97,11 @@ impl Facts<'_> {
         let Some(offered) = self.offered else {
             return Ok(());
         };
+        // Where the state is elsewhere, operators repeat what is asked of them, and say not whether they have seen it last.
+        let acknowledges = !self.profile.spec().state_elsewhere;
         if offered.is_of(object)
             || self.has_only_been_held_since(offered, object)
-            || self.profile.observed(object)?
+            || acknowledges && self.profile.observed(object)?
         {
             return Ok(());
         }
@@ -385,6 +387,12 @@ impl Healthy {
         Self::judge(facts, object, given)
     }
 
+    /// The same of a copy that was let run again: one that has ended meanwhile, well or not, is not waited for.
+    pub fn or_ended(facts: &Facts<'_>, given: Option<&str>) -> Result<Self, NotProved> {
+        let (object, _) = facts.current()?;
+        Self::ended(facts, object).unwrap_or_else(|| Self::judge(facts, object, given))
+    }
+
     /// The same for a copy that no pin reaches any more.
     pub fn without_pin(facts: &Facts<'_>) -> Result<Self, NotProved> {
         let (object, _) = facts.object()?;
@@ -397,13 +405,28 @@ impl Healthy {
                 facts.cluster
             )));
         }
-        Self::judge(facts, object, None)
+        Self::ended(facts, object).unwrap_or_else(|| Self::judge(facts, object, None))
     }
 
     /// The same whoever's marker the copy carries: what runs, not what is in force.
     pub fn as_it_is(facts: &Facts<'_>) -> Result<Self, NotProved> {
         let (object, _) = facts.object()?;
         Self::judge(facts, object, None)
+    }
+
+    /// Returns what a copy that has ended shows; nothing of one that hasn't.
+    fn ended(facts: &Facts<'_>, object: &Value) -> Option<Result<Self, NotProved>> {
+        let look = || -> Result<Option<Self>, NotProved> {
+            let profile = facts.profile;
+            if !profile.observed(object)? || !profile.finished(object)? {
+                return Ok(None);
+            }
+            Ok(Some(Self {
+                evidence: format!("{}: uid {} has ended", facts.cluster, uid(object)),
+                run_id: profile.run_id(object)?,
+            }))
+        };
+        look().transpose()
     }
 
     fn judge(facts: &Facts<'_>, object: &Value, given: Option<&str>) -> Result<Self, NotProved> {
@@ -416,7 +439,7 @@ impl Healthy {
                 "{cluster}: its operator has not seen the spec yet"
             )));
         }
-        if !facts.profile.healthy(object)? {
+        if !facts.profile.is_well(object)? {
             return Err(NotProved::No(format!("{cluster}: not healthy yet")));
         }
         let in_use = facts.profile.in_use(object)?;

@@ -117,7 +117,7 @@ fn finding(asked: &Asked<'_>, losses: &[Option<Loss>], is_certain: bool) -> Opti
         .way_out()
         .unwrap_or_else(|| "keep it, if the workload is still needed".to_owned());
     if first.is_doubt {
-        let message = format!("{what}: {first}; no WorkloadProfile says whether that loses state");
+        let message = format!("{what}: {first}; whether that loses state is not known");
         let hint =
             "write one (see docs/reference/profiles.md), or let it be held back: gate: {unknownKinds: Block}";
         return Some(Finding::new(Code::MayLoseState, asked.at.clone(), message).hint(hint));

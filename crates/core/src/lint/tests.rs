@@ -650,7 +650,7 @@ fn a_plan_for_what_has_no_state_is_refused_by_the_profiles_that_are_known() {
     let says = |stateful: bool| {
         format!(
             "apiVersion: cutover.dev/v1alpha1\nkind: WorkloadProfile\nmetadata: {{name: ours}}\nspec:\n  \
-             appliesTo: {{group: apps, kinds: [Deployment]}}\n  stateful: {stateful}\n  bornHeld: true\n  \
+             appliesTo: {{group: apps, kinds: [Deployment]}}\n  stateful: {stateful}\n  bornHeld: true\n  ranWhen: 'true'\n  \
              hold: [{{op: add, path: /spec/replicas, value: 0}}]\n  suspend: [{{op: add, path: /spec/replicas, value: 0}}]\n  \
              start: []\n  restart: []\n  observedWhen: 'true'\n  suspendedWhen: 'true'\n  healthyWhen: 'true'\n"
         )

@@ -92,6 +92,7 @@ pub(super) fn conditions(spec: &WorkloadProfileSpec) -> impl Iterator<Item = (St
         ("suspendedWhen", Some(&spec.suspended_when)),
         ("healthyWhen", Some(&spec.healthy_when)),
         ("failedWhen", spec.failed_when.as_ref()),
+        ("finishedWhen", spec.finished_when.as_ref()),
         ("ranWhen", spec.ran_when.as_ref()),
     ];
     all.into_iter()

@@ -5,6 +5,7 @@
 pub mod catalog;
 mod evaluation;
 mod expression;
+mod immovable;
 mod mistakes;
 pub mod outline;
 mod patches;
@@ -22,6 +23,7 @@ use cutover_karmada::name::Gvk;
 pub use evaluation::{Evaluated, Says, evaluate, field};
 use expression::Expression;
 pub use expression::{Found, Seen};
+pub use immovable::{IMMOVABLE, Immovable, why_immovable};
 pub use mistakes::{Mistake, mistakes, mistakes_of_checks};
 pub use patches::patch_mistakes;
 use path::Path;
@@ -80,6 +82,7 @@ struct Compiled {
     suspended: Expression,
     healthy: Expression,
     failed: Option<Expression>,
+    finished: Option<Expression>,
     ran: Option<Expression>,
     capture: Vec<Rule>,
     last_known: Vec<Rule>,
@@ -147,6 +150,7 @@ impl Compiled {
             suspended: compile("suspendedWhen", &spec.suspended_when)?,
             healthy: compile("healthyWhen", &spec.healthy_when)?,
             failed: optional("failedWhen", &spec.failed_when)?,
+            finished: optional("finishedWhen", &spec.finished_when)?,
             ran: optional("ranWhen", &spec.ran_when)?,
             capture: rules("capture.validWhen", &spec.capture)?,
             last_known: rules("lastKnown.validWhen", &spec.last_known)?,
@@ -215,6 +219,24 @@ impl Profile {
             .failed
             .as_ref()
             .map_or(Ok(false), |expression| expression.holds(object))
+    }
+
+    /// Returns whether the copy is a run to completion that has ended.
+    pub fn finished(&self, object: &Value) -> Result<bool, Error> {
+        self.0
+            .finished
+            .as_ref()
+            .map_or(Ok(false), |expression| expression.holds(object))
+    }
+
+    /// Returns whether the copy does its work, or has done it.
+    pub fn is_well(&self, object: &Value) -> Result<bool, Error> {
+        Ok(self.healthy(object)? || self.has_done_its_work(object)?)
+    }
+
+    /// Returns whether the copy has ended, and well.
+    pub fn has_done_its_work(&self, object: &Value) -> Result<bool, Error> {
+        Ok(self.finished(object)? && !self.failed(object)?)
     }
 
     /// Returns whether the copy may have state of its own; a profile that cannot tell says yes.
@@ -441,21 +463,16 @@ fn compile_check(check: &Check) -> Result<Expression, Error> {
     Expression::over(variable, field, &check.cel).map_err(|message| Error::Evaluation { field, message })
 }
 
-/// The built-in profiles: what their files are called in messages, and their texts.
-const BUILT_IN: &[(&str, &str)] = &[
-    ("built-in/flink.yaml", include_str!("builtin/flink.yaml")),
-    (
-        "built-in/deployment.yaml",
-        include_str!("builtin/deployment.yaml"),
-    ),
-    (
-        "built-in/statefulset.yaml",
-        include_str!("builtin/statefulset.yaml"),
-    ),
-    (
-        "built-in/argo-rollout.yaml",
-        include_str!("builtin/argo-rollout.yaml"),
-    ),
+/// What the files of the built-in profiles are called in messages, and their texts.
+macro_rules! built_in {
+    ($($name:literal)*) => {
+        &[$((concat!("built-in/", $name, ".yaml"), include_str!(concat!("builtin/", $name, ".yaml")))),*]
+    };
+}
+
+const BUILT_IN: &[(&str, &str)] = built_in![
+    "flink" "flink-session-job" "deployment" "statefulset" "argo-rollout" "job" "jobset" "trainjob" "kubeflow-training" "mpijob"
+    "rayjob" "raycluster" "rayservice" "spark" "kafka-connect" "numaflow-monovertex"
 ];
 
 static READ: LazyLock<Result<Vec<WorkloadProfile>, Error>> = LazyLock::new(|| {

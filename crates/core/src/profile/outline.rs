@@ -18,6 +18,8 @@ pub struct Outline {
     pub kinds: Vec<Use>,
     /// Whether a second copy would lose or fork state.
     pub stateful: bool,
+    /// Whether its state is kept where every cluster reaches it.
+    pub state_elsewhere: bool,
     /// The fields that keep a copy from running.
     pub held_by: Vec<String>,
     /// The fields that stop a running copy.
@@ -70,6 +72,7 @@ impl Outline {
             origin: origin(entry),
             kinds: uses(entry, catalog)?,
             stateful: spec.stateful,
+            state_elsewhere: spec.state_elsewhere,
             held_by: spec.hold.iter().map(patched).collect(),
             stopped_by: spec.suspend.iter().map(patched).collect(),
             stopped_when: stopped_when(spec),

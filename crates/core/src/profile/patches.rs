@@ -44,7 +44,7 @@ pub fn patch_mistakes(spec: &WorkloadProfileSpec) -> Vec<Mistake> {
     mistakes
 }
 
-/// Without a patch, a copy that is held runs, and one that is stopped goes on.
+/// Without a patch, a copy that is held runs, and one that is stopped goes on; without a condition it is not known to be held.
 fn empty(spec: &WorkloadProfileSpec) -> impl Iterator<Item = Mistake> {
     let mistake = |field, message: &str| Mistake {
         pointer: format!("/spec/{field}"),
@@ -59,7 +59,15 @@ fn empty(spec: &WorkloadProfileSpec) -> impl Iterator<Item = Mistake> {
         )
     });
     let suspend = suspend.then(|| mistake("suspend", "without a patch, the workload does not stop"));
-    hold.into_iter().chain(suspend)
+    // Without it every copy counts as one that ran, and that is not taken for held.
+    let held = (spec.stateful && spec.born_held && spec.ran_when.is_none()).then(|| {
+        mistake(
+            "bornHeld",
+            "without ranWhen a new copy is not known never to have run, and every move is rolled back: set it to false, or add \
+             ranWhen",
+        )
+    });
+    hold.into_iter().chain(suspend).chain(held)
 }
 
 /// Returns what is wrong with an operation, whatever it is for.
@@ -179,6 +187,16 @@ mod tests {
         for profile in built_in().unwrap() {
             assert_eq!(patch_mistakes(&profile.spec), [], "{:?}", profile.metadata.name);
         }
+    }
+
+    #[test]
+    fn a_copy_that_is_born_held_has_to_be_known_never_to_have_run() {
+        let found = mistakes(|spec| spec.ran_when = None);
+        assert!(
+            found[0].starts_with("/spec/bornHeld: without ranWhen"),
+            "{found:?}"
+        );
+        assert!(mistakes(|spec| (spec.ran_when, spec.born_held) = (None, false)).is_empty());
     }
 
     #[test]

@@ -4,6 +4,7 @@
 //! as in life: the *runtime* (jobs and pods, garbage collection) goes on whatever happens to the *operators* (which can
 //! be frozen, crash, and see an old state of the API server). Neither knows of Karmada or of cutover.
 
+pub mod batch;
 mod cache;
 mod deployment;
 pub mod flink;
@@ -212,7 +213,7 @@ pub struct Simulators {
     jobs: flink::Jobs,
     gate: Gate,
     operators: JoinSet<()>,
-    _runtime: JoinSet<()>,
+    runtime: JoinSet<()>,
 }
 
 /// Starts the simulators of a member on the current tokio runtime.
@@ -235,6 +236,7 @@ pub fn spawn(client: Client, context: Context) -> Simulators {
     ));
     if !context.scope.has_nodes {
         runtime.spawn(deployment::run(client.clone(), Arc::clone(&context)));
+        runtime.spawn(batch::run(client.clone(), Arc::clone(&context), &batch::JOB));
     }
     let mut simulators = Simulators {
         client: Connection(client),
@@ -242,7 +244,7 @@ pub fn spawn(client: Client, context: Context) -> Simulators {
         jobs,
         gate: Gate::new(),
         operators: JoinSet::new(),
-        _runtime: runtime,
+        runtime,
     };
     simulators.restart();
     simulators
@@ -261,6 +263,12 @@ impl Simulators {
     /// Returns the truth about the member's Flink jobs.
     pub fn jobs(&self) -> &flink::Jobs {
         &self.jobs
+    }
+
+    /// Simulates a kind that the member has a definition of.
+    pub fn simulate(&mut self, kind: &'static batch::Kind) {
+        let (client, context) = (self.client.0.clone(), Arc::clone(&self.context));
+        self.runtime.spawn(batch::run(client, context, kind));
     }
 
     /// Freezes the operators where they are; jobs run on.

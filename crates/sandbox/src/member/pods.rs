@@ -20,6 +20,8 @@ pub enum PodPhase {
     Waiting { reason: &'static str, message: String },
     /// `Running` and ready.
     Running,
+    /// Its container has ended.
+    Ended { well: bool },
 }
 
 impl PodPhase {
@@ -164,6 +166,14 @@ fn status(pod: &PodView, now: Timestamp) -> Value {
             "conditions": condition("False"),
             "containerStatuses": container(false, json!({"waiting": {"reason": reason, "message": message}})),
         }),
+        PodPhase::Ended { well } => json!({
+            "phase": if *well { "Succeeded" } else { "Failed" },
+            "conditions": condition("False"),
+            "containerStatuses": container(false, json!({
+                "running": null, "waiting": null,
+                "terminated": {"exitCode": i32::from(!*well), "reason": if *well { "Completed" } else { "Error" }},
+            })),
+        }),
         PodPhase::Running => json!({
             "phase": "Running",
             "conditions": condition("True"),
@@ -173,7 +183,7 @@ fn status(pod: &PodView, now: Timestamp) -> Value {
 }
 
 /// `metav1.Time` has no fractions of a second.
-fn seconds(at: Timestamp) -> String {
+pub fn seconds(at: Timestamp) -> String {
     Timestamp::from_second(at.as_second()).unwrap_or(at).to_string()
 }
 

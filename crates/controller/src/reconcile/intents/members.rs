@@ -29,7 +29,11 @@ fn no_answer(cluster: &ClusterName) -> String {
 /// Which pods are a workload's.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Selector {
-    Of(String),
+    Of {
+        selector: String,
+        /// Pods whose containers have all ended are left out: those of a run to completion stay for their logs.
+        only_running: bool,
+    },
     /// It has none of its own.
     None,
     /// Neither journal nor profile and template say it.
@@ -40,14 +44,19 @@ pub(super) enum Selector {
 impl Selector {
     /// What the journal says comes first: the profile is only known as long as it is there.
     pub(super) fn of(journaled: Option<String>, profile: Option<&Profile>, template: Option<&Value>) -> Self {
+        let only_running = profile.is_some_and(|profile| profile.spec().finished_when.is_some());
+        let of = |selector| Self::Of {
+            selector,
+            only_running,
+        };
         let selector = match (journaled, profile, template) {
-            (Some(selector), ..) => return Self::Of(selector),
+            (Some(selector), ..) => return of(selector),
             (None, Some(profile), Some(template)) => profile.pod_selector(template),
             (None, Some(profile), None) if profile.spec().no_pods.is_none() => Ok(None),
             (None, ..) => return Self::Unsaid,
         };
         match selector {
-            Ok(Some(selector)) => Self::Of(selector),
+            Ok(Some(selector)) => of(selector),
             Ok(None) => Self::None,
             Err(error) => Self::Unknown(error.to_string()),
         }
@@ -59,9 +68,15 @@ impl Selector {
             Self::Unsaid => Seen::unknown("nothing says which pods are the workload's"),
             Self::Unknown(why) => Seen::unknown(why.clone()),
             Self::None => Seen::known(Vec::new(), now),
-            Self::Of(selector) => map(
+            Self::Of {
+                selector,
+                only_running,
+            } => map(
                 &all(reader.pods(namespace, selector).await),
-                |pods: &Vec<Listed>| pods.iter().map(Listed::pod).collect(),
+                |pods: &Vec<Listed>| {
+                    let counts = |pod: &&Listed| !only_running || !pod.has_ended();
+                    pods.iter().filter(counts).map(Listed::pod).collect()
+                },
             ),
         }
     }
@@ -217,6 +232,15 @@ impl Listed {
             labels: self.metadata.labels.clone(),
             trouble: self.containers().find_map(trouble),
         }
+    }
+
+    /// Its kubelet says so of each container. A phase alone is also written for a node that is lost.
+    fn has_ended(&self) -> bool {
+        let phase = self.status["phase"].as_str().unwrap_or_default();
+        let containers = self.status["containerStatuses"].as_array();
+        let is_terminated = |container: &Value| container["state"]["terminated"].is_object();
+        matches!(phase, "Succeeded" | "Failed")
+            && containers.is_some_and(|all| !all.is_empty() && all.iter().all(is_terminated))
     }
 
     fn began(&self) -> bool {

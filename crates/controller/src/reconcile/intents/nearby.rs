@@ -187,7 +187,7 @@ impl Watch {
     }
 
     async fn pods(&self) {
-        let Selector::Of(selector) = &self.followee.pods else {
+        let Selector::Of { selector, .. } = &self.followee.pods else {
             return self.events(|events| events.follows_pods = matches!(self.followee.pods, Selector::None));
         };
         loop {

@@ -20,6 +20,13 @@ pub fn validate(spec: &FailoverPlanSpec, profile: &WorkloadProfileSpec) -> Vec<F
             "leave the failover to Karmada with purge mode Directly, or move it by Migrations",
         ));
     }
+    if profile.finished_when.is_some() {
+        findings.push(Finding::new(
+            "RunsToCompletion",
+            "it is a run to completion: one that had ended when its cluster was lost would run again",
+            "leave the failover to Karmada, or move it by Migrations",
+        ));
+    }
     if profile.hold.is_empty() {
         findings.push(Finding::new(
             "NoHold",

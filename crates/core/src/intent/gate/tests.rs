@@ -393,7 +393,7 @@ fn what_no_profile_speaks_of_is_told_and_holds_nothing_back() {
     let write = Write::Policy(policy_name("orders"), Some(Box::new(policy(all_of(&["west"])))));
     let told = ground.pass(&write, None).unwrap().told().unwrap();
     let says = format!(
-        "{ORDERS} would stop in east and start in west from nothing; no WorkloadProfile says whether that loses state"
+        "{ORDERS} would stop in east and start in west from nothing; whether that loses state is not known"
     );
     assert!(told.starts_with(&says), "{told}");
     // What keeps it where it is says nothing.

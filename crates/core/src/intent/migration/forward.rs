@@ -86,6 +86,7 @@ impl Operation<'_> {
     /// A source that its operator is about to change isn't told to stop: an upgrade that is stopped in the middle may never
     /// come to an end, and then nothing shows that it has stopped.
     fn source_is_settled(&self, source: &ClusterName) -> Result<String, Interrupt> {
+        self.has_not_ended(source)?;
         self.nobody_scales()?;
         let healthy = self.prove(source, |facts| Healthy::prove(facts, None))??;
         Ok(healthy.evidence().to_owned())
@@ -191,6 +192,7 @@ impl Operation<'_> {
         let unseen = self.unseen(&source)?;
         if unseen.is_none() {
             self.source_stays()?;
+            self.has_not_ended(&source)?;
         }
         self.fence()?;
         if !is_due {
@@ -231,6 +233,16 @@ impl Operation<'_> {
         let values = captured.values.iter();
         evidence.extend(values.map(|(name, value)| format!("{name} {value}, {kept}")));
         Ok(Next::Enter(Phase::Handoff, evidence))
+    }
+
+    /// A run that came to its end while it was told to stop would begin again in the target.
+    fn has_not_ended(&self, source: &ClusterName) -> Result<(), Interrupt> {
+        if self.ended_in(source)?.is_some() {
+            return Err(go_back(format!(
+                "{source}: it ended before it was stopped, and would run again elsewhere"
+            )));
+        }
+        Ok(())
     }
 
     /// A source that has stopped, and whose operator has said all about it, leaves no other handle than it has: waiting only

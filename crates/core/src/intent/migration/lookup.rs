@@ -12,6 +12,13 @@ use crate::profile::Profile;
 use cutover_karmada::ResourceBinding;
 use cutover_karmada::name::{ClusterName, ObjectKey};
 
+/// A run that has come to its end.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Ended {
+    /// It has done its work.
+    pub well: bool,
+}
+
 impl<'a> Operation<'a> {
     pub(super) fn workload(&self) -> &'a ObjectKey {
         &self.snapshot().workload
@@ -99,6 +106,20 @@ impl<'a> Operation<'a> {
             .chain(works)
             .chain(left.into_iter().cloned())
             .collect())
+    }
+
+    /// Returns how a run to completion has ended in a cluster, if it has. Which pin its copy carries doesn't matter: what has ended
+    /// stays so.
+    pub(super) fn ended_in(&self, cluster: &ClusterName) -> Result<Option<Ended>, Interrupt> {
+        let Some(copy) = self.snapshot().member(cluster)?.object.get()?.as_ref() else {
+            return Ok(None);
+        };
+        let profile = self.profile()?;
+        if !profile.observed(copy)? || !profile.finished(copy)? {
+            return Ok(None);
+        }
+        let well = !profile.failed(copy)?;
+        Ok(Some(Ended { well }))
     }
 
     /// Runs a proof on what was read of one member.

@@ -270,6 +270,9 @@ impl Operation<'_> {
         if self.committed() || self.status.phase == Phase::RollingBack {
             return Ok(());
         }
+        if self.has_arrived() {
+            return Ok(());
+        }
         let now = self.input.now;
         let asked = if self.input.deleting {
             Some("the intent was deleted")
@@ -302,6 +305,25 @@ impl Operation<'_> {
         let reason = format!("{} took too long{why}", self.status.phase);
         self.begin_roll_back(reason, Phase::RolledBack);
         Err(Interrupt::Requeue)
+    }
+
+    /// Returns whether the target has done the work of a run to completion: going back would do it a second time.
+    fn has_arrived(&mut self) -> bool {
+        let Ok((_, target)) = self.ends() else {
+            return false;
+        };
+        let is_there = matches!(self.status.phase, Phase::Handoff | Phase::Verify)
+            && self
+                .journal()
+                .is_ok_and(|journal| journal.writer.as_ref() == Some(&target))
+            && matches!(self.ended_in(&target), Ok(Some(ended)) if ended.well);
+        let wants_back = self.input.deleting || self.input.spec.abort;
+        if is_there && wants_back {
+            let message =
+                format!("{target} has done the work of the run: going back would do it a second time");
+            self.raise(Finding::new("NotRolledBack", message, "nothing has to be done"));
+        }
+        is_there
     }
 
     /// Returns whether the phase has taken longer than it may.

@@ -128,14 +128,7 @@ impl Operation<'_> {
         self.target_is_free(&spec.to)?;
         let handle_before = self.source_is_healthy(&source, &compiled)?;
         let template_change = self.template_change(template)?;
-        let mut evidence = vec![
-            format!("runs in {source} alone, healthy; no copy in {}", spec.to),
-            template_change.as_ref().map_or_else(
-                || "no template change to take along".to_owned(),
-                |change| format!("takes the template change {} along", change.hash),
-            ),
-        ];
-        evidence.extend(self.note_beside(template));
+        let evidence = self.clear(&source, template, template_change.as_ref());
         let binding = BindingId {
             target_affinity: target_affinity.filter(|name| *name != observed),
             ..binding_id(binding)?
@@ -156,6 +149,25 @@ impl Operation<'_> {
         });
         self.note_nodes();
         Ok(Next::Enter(Phase::Hold, evidence))
+    }
+
+    /// Returns what was seen where nothing is in the way.
+    fn clear(
+        &mut self,
+        source: &ClusterName,
+        template: &Value,
+        change: Option<&TemplateChange>,
+    ) -> Vec<String> {
+        let to = &self.input.spec.to;
+        let mut evidence = vec![
+            format!("runs in {source} alone, healthy; no copy in {to}"),
+            change.map_or_else(
+                || "no template change to take along".to_owned(),
+                |change| format!("takes the template change {} along", change.hash),
+            ),
+        ];
+        evidence.extend(self.note_beside(template));
+        evidence
     }
 
     /// Karmada has moved a guarded workload whose claim was lent: that is the plan's to look after, and nothing has begun here.
@@ -305,12 +317,18 @@ impl Operation<'_> {
     fn look_up_profile(&self) -> Result<WorkloadProfile, Interrupt> {
         let spec = self.input.spec;
         let given = self.snapshot().plane.profiles.get()?;
-        profile::find(given, spec.profile.as_deref(), &spec.workload.gvk())?.ok_or_else(|| {
-            fail(
+        let kind = spec.workload.gvk();
+        profile::find(given, spec.profile.as_deref(), &kind)?.ok_or_else(|| match profile::why_immovable(&kind) {
+            Some(why) => fail(
+                "Immovable",
+                format!("{kind} cannot be moved with its state: {why}"),
+                "move its state by its own means; a WorkloadProfile of your own is used if you know better",
+            ),
+            None => fail(
                 "NoProfile",
-                format!("no WorkloadProfile says how {} is moved", spec.workload.gvk()),
+                format!("no WorkloadProfile says how {kind} is moved"),
                 "add a WorkloadProfile for this kind, or name one in spec.profile",
-            )
+            ),
         })
     }
 
@@ -341,6 +359,15 @@ impl Operation<'_> {
         let Some(object) = object else {
             return Err(Interrupt::Wait(format!("{source} has no copy of the workload")));
         };
+        if profile.observed(object)? && profile.finished(object)? {
+            return Err(fail(
+                "Finished",
+                format!(
+                    "the workload in {source} has ended: there is nothing to move, and a copy elsewhere would run again"
+                ),
+                "delete the intent; to run it once more, give it another name",
+            ));
+        }
         if !profile.observed(object)? || !profile.healthy(object)? {
             return Err(Interrupt::Wait(format!(
                 "the workload in {source} is not healthy"

@@ -485,7 +485,7 @@ impl Operation<'_> {
         if self.back()?.restart {
             let given = self.handle_in_force()?;
             if !self.is_settled_unseen(source)? {
-                let healthy = self.prove(source, |facts| Healthy::prove(facts, given.as_deref()))?;
+                let healthy = self.prove(source, |facts| Healthy::or_ended(facts, given.as_deref()))?;
                 let healthy = healthy.map_err(|why| self.does_not_come_up(source, why))?;
                 let now = self.input.now;
                 let journal = self.journal_mut()?;

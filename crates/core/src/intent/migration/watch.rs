@@ -62,7 +62,9 @@ impl Operation<'_> {
             Ok(pods) => pods,
             Err(why) => return Ok(Err(why)),
         };
-        if let Err(why) = self.checks(target)? {
+        let is_done = self.ended_in(target)?.is_some_and(|ended| ended.well);
+        // What has done its work can't do it better.
+        if !is_done && let Err(why) = self.checks(target)? {
             return Ok(Err(NotProved::No(why)));
         }
         let uid = self.uid_in(target)?.unwrap_or_default();
@@ -80,6 +82,10 @@ impl Operation<'_> {
             Ok(pods) => pods,
             Err(why) => return Ok(Err(why.into())),
         };
+        // The pods of one that has ended are done, or gone.
+        if self.ended_in(target)?.is_some_and(|ended| ended.well) {
+            return Ok(Ok("ended".to_owned()));
+        }
         if let Some(pod) = pods.iter().find(|pod| !pod.is_ready) {
             let why = pod.trouble.as_ref().map(|why| format!(" ({})", brief(why)));
             let why = why.unwrap_or_default();

@@ -9,7 +9,7 @@ use super::{NotKnown, Snapshot};
 use crate::api::{
     Finding, Means, Move, MoveState, MovesSpec, OWN_NAMESPACE, Stay, WorkloadName, WorkloadProfile,
 };
-use crate::profile;
+use crate::profile::{self, Profile};
 use cutover_karmada::name::{ClusterName, Gvk, ObjectKey};
 use cutover_karmada::{LabelSelector, Placement, ResourceBinding};
 
@@ -184,24 +184,44 @@ pub fn judge<'a>(
     Ok(all)
 }
 
-/// Whether kinds have state, each looked up once.
+/// The profiles of kinds, each looked up once.
 struct Kinds<'a> {
     profiles: &'a [WorkloadProfile],
-    found: BTreeMap<Gvk, Option<bool>>,
+    found: BTreeMap<Gvk, Option<Profile>>,
 }
 
 impl Kinds<'_> {
     /// Returns nothing for a kind without a profile.
-    fn stateful(&mut self, kind: &Gvk) -> Result<Option<bool>, NotKnown> {
+    fn profile(&mut self, kind: &Gvk) -> Result<Option<Profile>, NotKnown> {
         if let Some(known) = self.found.get(kind) {
-            return Ok(*known);
+            return Ok(known.clone());
         }
-        let found = profile::find(self.profiles, None, kind).map_err(|error| NotKnown(error.to_string()))?;
-        let stateful = found.map(|profile| profile.spec.stateful);
-        self.found.insert(kind.clone(), stateful);
-        Ok(stateful)
+        let unknown = |error: profile::Error| NotKnown(error.to_string());
+        let found = profile::find(self.profiles, None, kind).map_err(unknown)?;
+        let compiled = found.map(|found| {
+            let name = found.metadata.name.as_deref().unwrap_or_default();
+            Profile::compile(name, &found.spec)
+        });
+        let compiled = compiled.transpose().map_err(unknown)?;
+        self.found.insert(kind.clone(), compiled.clone());
+        Ok(compiled)
     }
 }
+
+/// Returns whether what a cluster reports of a copy is a run that has ended. What can't be judged hasn't.
+fn has_ended(profile: &Profile, template: &Value, binding: &ResourceBinding, from: &ClusterName) -> bool {
+    let mut reports = binding.status.iter().flat_map(|status| &status.aggregated_status);
+    let report = reports.find(|report| report.cluster_name == *from);
+    let Some(status) = report.and_then(|report| report.status.as_ref()) else {
+        return false;
+    };
+    let mut copy = template.clone();
+    copy["status"] = status.clone();
+    profile.finished(&copy).unwrap_or(false)
+}
+
+/// What is to be done about something of which nothing runs.
+const BY_POLICY: &str = "its policy says in which clusters it is";
 
 fn judge_one<'a>(
     binding: &'a ResourceBinding,
@@ -234,14 +254,9 @@ fn judge_one<'a>(
         || (gvk.group.is_empty() && !CORE_THAT_RUNS.contains(&gvk.kind.as_str()));
     if inert {
         let message = format!("nothing of a {} runs: it stays as its policy has it", gvk.kind);
-        return Ok(stays(
-            false,
-            "NothingRuns",
-            message,
-            "its policy says in which clusters it is",
-        ));
+        return Ok(stays(false, "NothingRuns", message, BY_POLICY));
     }
-    let Some(stateful) = kinds.stateful(&gvk)? else {
+    let Some(profile) = kinds.profile(&gvk)? else {
         let message = format!("no WorkloadProfile says how {gvk} is moved");
         return Ok(stays(
             true,
@@ -260,7 +275,16 @@ fn judge_one<'a>(
         let message = "its template is not in the Karmada API server".to_owned();
         return Ok(stays(true, "NoWorkload", message, "cutover checks again"));
     };
-    let means = if stateful {
+    if has_ended(&profile, template, binding, from) {
+        let message = "it has ended, and would run again elsewhere".to_owned();
+        return Ok(stays(
+            false,
+            "Finished",
+            message,
+            "delete it, if nothing needs it any more",
+        ));
+    }
+    let means = if profile.spec().stateful {
         Means::StopFirst
     } else {
         Means::StartFirst

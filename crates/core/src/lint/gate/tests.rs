@@ -209,7 +209,7 @@ fn what_no_profile_speaks_of_is_a_warning_whatever_becomes_of_it() {
         assert_eq!(told_of.len(), 1, "{told_of:?}");
         assert!(told_of[0].starts_with("warning: "), "{told_of:?}");
         assert!(
-            told_of[0].contains("no WorkloadProfile says whether that loses state"),
+            told_of[0].contains("whether that loses state is not known"),
             "{told_of:?}"
         );
     }

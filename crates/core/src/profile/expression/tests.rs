@@ -286,7 +286,7 @@ fn built_in_profiles_stay_far_within_the_budget() {
             let (_, steps) = Expression::compile("", source)
                 .unwrap()
                 .evaluate(value::whole(&workload()));
-            assert!(steps > 1 && steps < STEPS / 10, "{pointer}: {steps} steps");
+            assert!(steps > 0 && steps < STEPS / 10, "{pointer}: {steps} steps");
         }
     }
 }

@@ -77,6 +77,11 @@ impl Page {
         self.topic("State");
         if spec.stateful {
             self.says("The workload has state. Two copies never run at the same time.");
+            if spec.state_elsewhere {
+                self.says(
+                    "Its state is where every cluster reaches it: a copy that ends takes nothing along.",
+                );
+            }
         } else {
             self.says(
                 "The workload has no state. Two copies may run at the same time, with strategy StartFirst.",
@@ -196,6 +201,9 @@ impl Page {
         match &spec.failed_when {
             Some(cel) => self.when("It has failed, and will not become healthy by itself, if", cel),
             None => self.says("No copy counts as failed: a move waits until its time is over."),
+        }
+        if let Some(cel) = &spec.finished_when {
+            self.when("It has ended by itself, and is not moved any more, if", cel);
         }
         if let Some(rule) = &spec.starts_over {
             self.when(

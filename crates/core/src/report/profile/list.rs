@@ -6,6 +6,7 @@ use serde_json::{Value, json};
 use crate::error::Error;
 use crate::profile::catalog::Catalog;
 use crate::profile::outline::Outline;
+use crate::profile::{IMMOVABLE, Immovable};
 use cutover_base::escape::line;
 
 const HEAD: Style = Style::new().bold();
@@ -39,6 +40,10 @@ pub fn profiles_text(catalog: &Catalog) -> Result<String, Error> {
     for note in notes {
         text += &format!("{WARNING}{}{WARNING:#}\n", line(&note));
     }
+    text += "\nwhat a profile refuses, and why: cutover profile explain NAME\n\ncannot be moved with their state:\n";
+    for Immovable { group, kinds, why } in IMMOVABLE {
+        text += &format!("  {}.{group}: {why}\n", kinds.join(", "));
+    }
     Ok(text)
 }
 
@@ -50,11 +55,15 @@ fn outlines(catalog: &Catalog) -> Result<Vec<Outline>, Error> {
 
 fn row(outline: &Outline) -> [String; 7] {
     let kinds: Vec<&str> = outline.kinds.iter().map(|kind| kind.kind.as_str()).collect();
+    let kinds = match kinds.as_slice() {
+        [first, _, _, ..] => format!("{first} and {} more", kinds.len() - 1),
+        few => few.join(", "),
+    };
     [
         outline.name.clone(),
         outline.origin.clone(),
         used(outline).to_owned(),
-        kinds.join(", "),
+        kinds,
         held_and_stopped(outline),
         state(outline),
         carried(outline),
@@ -89,6 +98,7 @@ pub(super) fn state(outline: &Outline) -> String {
     let names: Vec<&str> = outline.captures.iter().map(|rule| rule.name.as_str()).collect();
     match (outline.stateful, names.as_slice()) {
         (false, _) => "none".to_owned(),
+        (true, []) if outline.state_elsewhere => "elsewhere".to_owned(),
         (true, []) => "not captured".to_owned(),
         (true, names) => names.join(", "),
     }
@@ -113,11 +123,7 @@ fn notes(outline: &Outline) -> Vec<String> {
         let because = kind.because.as_ref()?;
         Some(format!("{name} is not used for {}: {because}", kind.kind))
     });
-    let refused = outline
-        .refuses
-        .iter()
-        .map(|why| format!("{name} refuses a template: {why}"));
-    unused.chain(refused).collect()
+    unused.collect()
 }
 
 /// Returns rows in columns, the first as a head.
@@ -152,20 +158,21 @@ mod tests {
     use crate::manifest::Set;
 
     #[test]
-    fn the_list_says_what_is_held_and_carried_and_what_is_refused() {
+    fn the_list_says_what_is_held_and_carried_and_what_cannot_be_moved() {
         let text = profiles_text(&Catalog::of(&Set::new())).unwrap();
         let text = anstream::adapter::strip_str(&text).to_string();
         for line in [
-            "NAME          FROM      USED  KINDS ",
+            "PyTorchJob.kubeflow.org and 4 more",
             "savepoint → spec.job.initialSavepointPath\n",
             "spec.job.state: suspended; to stop 2 more",
-            "deployment refuses a template: its volumes stay behind, with what is on them\n",
+            "\nwhat a profile refuses, and why: cutover profile explain NAME\n",
+            "  SparkApplication, SparkCluster.spark.apache.org: Apache's Spark operator has no suspension",
         ] {
             assert!(text.contains(line), "{line}\n{text}");
         }
         let head = text.lines().next().unwrap();
         let rows = text.lines().take_while(|line| !line.is_empty()).count();
-        assert_eq!(rows, 5, "{text}");
+        assert_eq!(rows, 1 + crate::profile::built_in().unwrap().len(), "{text}");
         let states = text.lines().nth(1).unwrap();
         assert_eq!(head.find("STATE"), states.find("savepoint  "), "{text}");
     }

@@ -82,7 +82,7 @@ impl Ending {
         match self.state {
             State::Kept => ", with its state",
             State::None => "; no profile knows of state in it",
-            State::Unsaid => "; no WorkloadProfile says whether it has state",
+            State::Unsaid => "; whether it has state is not known",
         }
     }
 

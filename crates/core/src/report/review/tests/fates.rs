@@ -108,7 +108,7 @@ fn a_workload_that_the_same_change_deletes_ends_with_its_replicas_by_cluster() {
 
     - ⚠️ `Deployment shop/db` ends in east (1 replica) and west (1 replica), with its state
     - ⚠️ `Deployment shop/db` leaves its copies in east (1 replica) and west (1 replica), which run on unmanaged: preserveResourcesOnDeletion is set
-    - ⚠️ `Deployment shop/cart` ends in east and west when Migration shop/cart-to-west has ended; no WorkloadProfile says whether it has state
+    - ⚠️ `Deployment shop/cart` ends in east and west when Migration shop/cart-to-west has ended; whether it has state is not known
     - 🗑️ `Deployment shop/web` ends in east (3 replicas) and west (1 replica); no profile knows of state in it
     - 🍂 `Deployment shop/notes` runs on in east (1 replica) and west (0 replicas): sync main does not prune, so it stays until it is deleted
 

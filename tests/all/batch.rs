@@ -1,0 +1,320 @@
+//! Runs to completion, whose operators say that they are suspended before their pods are gone, and never suspend what has ended.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use cutover::api::Phase;
+use cutover::sandbox::api::{ListOptions, Patch, Resource, WriteOptions};
+use cutover::sandbox::member::batch::{ENDS, JOB, Kind, OTHERS};
+use cutover::sandbox::{World, WorldOptions};
+use serde_json::{Value, json};
+
+use crate::support::plane::{NAMESPACE, Plane};
+use crate::support::wait::until;
+
+const MIGRATIONS: Resource = Resource::new("cutover.dev", "migrations");
+/// How long a move may take.
+const PATIENCE: Duration = Duration::from_mins(1);
+const CONTAINER: &str =
+    "{containers: [{name: main, image: 'train:1', resources: {requests: {cpu: 1}}}], restartPolicy: Never}";
+
+/// The spec of a run, as its users write it.
+fn spec(kind: &Kind) -> String {
+    let template = format!("{{metadata: {{labels: {{workload: train}}}}, spec: {CONTAINER}}}");
+    match kind.kind {
+        "Job" => format!("{{template: {{spec: {CONTAINER}}}}}"),
+        "SparkApplication" => {
+            "{type: Scala, mode: cluster, sparkVersion: 4.0.0, image: 'train:1', mainApplicationFile: 'local:///app.jar', \
+             driver: {cores: 1}, executor: {instances: 1}}"
+                .to_owned()
+        }
+        "RayJob" => format!(
+            "{{entrypoint: python train.py, shutdownAfterJobFinishes: true, rayClusterSpec: {{headGroupSpec: {{rayStartParams: {{}}, \
+             template: {template}}}}}}}"
+        ),
+        "PyTorchJob" => format!(
+            "{{runPolicy: {{}}, pytorchReplicaSpecs: {{Master: {{replicas: 1, template: {{spec: {CONTAINER}}}}}}}}}"
+        ),
+        "JobSet" => format!(
+            "{{replicatedJobs: [{{name: workers, template: {{spec: {{template: {{spec: {CONTAINER}}}}}}}}}]}}"
+        ),
+        "TrainJob" => "{runtimeRef: {name: torch-distributed}, trainer: {numNodes: 1}}".to_owned(),
+        other => panic!("{other}"),
+    }
+}
+
+fn template(kind: &Kind) -> String {
+    format!(
+        "apiVersion: {}\nkind: {}\nmetadata: {{name: train, namespace: shop}}\nspec: {}\n",
+        kind.api_version(),
+        kind.kind,
+        spec(kind)
+    )
+}
+
+fn policy(kind: &Kind) -> String {
+    format!(
+        "apiVersion: policy.karmada.io/v1alpha1
+kind: PropagationPolicy
+metadata: {{name: train, namespace: shop}}
+spec:
+  resourceSelectors: [{{apiVersion: {}, kind: {}, name: train}}]
+  placement: {{clusterAffinity: {{clusterNames: [east, west]}}, spreadConstraints: [{{spreadByField: cluster, maxGroups: 1, minGroups: 1}}]}}
+",
+        kind.api_version(),
+        kind.kind
+    )
+}
+
+fn migration(kind: &Kind, from: &str, more: &str) -> String {
+    let to = if from == "east" { "west" } else { "east" };
+    format!(
+        "apiVersion: cutover.dev/v1alpha1
+kind: Migration
+metadata: {{name: move, namespace: shop}}
+spec:
+  workload: {{apiVersion: {}, kind: {}, name: train}}
+  to: {to}
+  verify: {{healthyFor: 1s}}
+{more}",
+        kind.api_version(),
+        kind.kind
+    )
+}
+
+struct Stage {
+    world: World,
+    plane: Plane,
+    kind: &'static Kind,
+}
+
+impl Stage {
+    /// The run is under way in one of two clusters.
+    async fn set(kind: &'static Kind) -> (Self, &'static str) {
+        let world = World::start(WorldOptions::fast());
+        if kind.kind != JOB.kind {
+            let servers = world.members().map(|member| &member.api);
+            for server in servers.chain([world.control_plane()]) {
+                server.install(&kind.definition()).unwrap();
+            }
+            for member in world.members() {
+                member.simulators(|simulators| simulators.simulate(kind));
+            }
+        }
+        let (template, policy) = (template(kind), policy(kind));
+        let all = [NAMESPACE, ("policy.yaml", &*policy), ("run.yaml", &*template)];
+        let plane = Plane::on(world.control_plane(), &all);
+        plane.run().await;
+        let stage = Self { world, plane, kind };
+        until("it runs", || !stage.running().is_empty()).await;
+        let [from] = stage.running()[..] else {
+            panic!("{:?}", stage.running())
+        };
+        (stage, from)
+    }
+
+    fn resource(&self) -> Resource {
+        Resource::new(self.kind.group, self.kind.plural)
+    }
+
+    /// The clusters in which a pod of it is that has not ended.
+    fn running(&self) -> Vec<&'static str> {
+        const PODS: Resource = Resource::new("", "pods");
+        let has_pod = |cluster: &&str| {
+            let api = &self.world.member(cluster).api;
+            let pods = api.list(&PODS, Some("shop"), &ListOptions::default());
+            let runs = |pod: &Arc<Value>| {
+                pod.pointer("/status/containerStatuses/0/state/terminated")
+                    .is_none_or(Value::is_null)
+            };
+            pods.is_ok_and(|pods| pods.items.iter().any(runs))
+        };
+        ["east", "north", "west"].into_iter().filter(has_pod).collect()
+    }
+
+    fn status(&self) -> Value {
+        let found = self.plane.get(&MIGRATIONS, Some("shop"), "move");
+        found.map(|found| found["status"].clone()).unwrap_or_default()
+    }
+
+    fn phase(&self) -> Phase {
+        serde_json::from_value(self.status()["phase"].clone()).unwrap_or_default()
+    }
+
+    async fn ends(&self) -> Phase {
+        let ended = [Phase::Completed, Phase::Failed, Phase::RolledBack];
+        let is_over = || ended.contains(&self.phase());
+        let what = format!("the move of a {} ends", self.kind.kind);
+        if tokio::time::timeout(PATIENCE, until(&what, is_over))
+            .await
+            .is_err()
+        {
+            panic!("{what}: {:#}", self.status());
+        }
+        self.phase()
+    }
+
+    /// Lets the run in a cluster come to its end.
+    async fn end_run(&self, cluster: &str, how: &str) {
+        let api = &self.world.member(cluster).api;
+        let patch = Patch::Merge(json!({"metadata": {"annotations": {ENDS: how}}}));
+        let writer = WriteOptions::manager("operator");
+        api.patch(&self.resource(), Some("shop"), "train", None, &patch, &writer)
+            .unwrap();
+        until("its pod has ended", || self.running().is_empty()).await;
+    }
+
+    fn is_clean(&self) {
+        let ledger = self.world.ledger();
+        assert!(ledger.verdict().is_clean(), "{}: {ledger}", self.kind.kind);
+    }
+}
+
+fn kinds() -> impl Iterator<Item = &'static Kind> {
+    std::iter::once(&JOB).chain(&OTHERS)
+}
+
+#[tokio::test]
+async fn a_run_moves_and_its_pods_are_gone_before_it_goes_on_elsewhere() {
+    for kind in kinds() {
+        let (stage, from) = Stage::set(kind).await;
+        let _running = stage.plane.start();
+        stage.plane.push(&[("move.yaml", &migration(kind, from, ""))]);
+        let end = stage.ends().await;
+        assert_eq!(end, Phase::Completed, "{}: {:#}", kind.kind, stage.status());
+        stage.is_clean();
+        let runs = stage.world.ledger().verdict().runs;
+        assert_eq!(runs.len(), 2, "{}: {}", kind.kind, stage.world.ledger());
+        assert!(!stage.running().contains(&from), "{}", kind.kind);
+    }
+}
+
+#[tokio::test]
+async fn a_run_that_has_ended_is_not_run_again_elsewhere() {
+    for kind in kinds() {
+        for how in ["well", "badly"] {
+            let (stage, from) = Stage::set(kind).await;
+            stage.end_run(from, how).await;
+            let _running = stage.plane.start();
+            stage.plane.push(&[("move.yaml", &migration(kind, from, ""))]);
+            stage.ends().await;
+            let findings = stage.status()["findings"].clone();
+            assert_eq!(
+                findings[0]["code"],
+                "Finished",
+                "{} {how}: {:#}",
+                kind.kind,
+                stage.status()
+            );
+            assert_eq!(stage.world.ledger().verdict().runs.len(), 1, "{}", kind.kind);
+        }
+    }
+}
+
+#[tokio::test]
+async fn a_run_that_ends_before_it_is_stopped_is_left_as_it_is() {
+    for kind in kinds() {
+        for how in ["well", "badly"] {
+            let (stage, from) = Stage::set(kind).await;
+            let _running = stage.plane.start();
+            let waits = migration(kind, from, "  approval: {before: [Capture]}\n");
+            stage.plane.push(&[("move.yaml", &waits)]);
+            until("it waits for approval", || {
+                stage
+                    .status()
+                    .pointer("/waitingFor/code")
+                    .is_some_and(|code| code == "Approval")
+            })
+            .await;
+            stage.end_run(from, how).await;
+            let approved = format!("{waits}  approvals: [{{phase: Capture, attempt: 1}}]\n");
+            stage.plane.push(&[("move.yaml", &approved)]);
+            stage.ends().await;
+            let status = stage.status();
+            assert_eq!(status["phase"], "RolledBack", "{} {how}: {status:#}", kind.kind);
+            assert_eq!(
+                stage.world.ledger().verdict().runs.len(),
+                1,
+                "{} {how}",
+                kind.kind
+            );
+        }
+    }
+}
+
+#[tokio::test]
+async fn a_run_that_ends_in_the_target_has_arrived() {
+    let (stage, from) = Stage::set(&JOB).await;
+    let to = if from == "east" { "west" } else { "east" };
+    let _running = stage.plane.start();
+    let long = migration(&JOB, from, "").replace("healthyFor: 1s", "healthyFor: 5s");
+    stage.plane.push(&[("move.yaml", &long)]);
+    until("it runs there", || {
+        stage.phase() == Phase::Verify && stage.running() == [to]
+    })
+    .await;
+    stage.end_run(to, "well").await;
+    let end = stage.ends().await;
+    assert_eq!(end, Phase::Completed, "{:#}", stage.status());
+    assert_eq!(stage.world.ledger().verdict().runs.len(), 2);
+    stage.is_clean();
+}
+
+#[tokio::test]
+async fn an_evacuation_leaves_what_has_ended_where_it_is() {
+    const EVACUATIONS: Resource = Resource::new("cutover.dev", "evacuations");
+    for how in ["well", "badly"] {
+        let (stage, from) = Stage::set(&JOB).await;
+        stage.end_run(from, how).await;
+        let _running = stage.plane.start();
+        let evacuation = format!(
+            "apiVersion: cutover.dev/v1alpha1\nkind: Evacuation\nmetadata: {{name: empty}}\nspec: {{cluster: {from}, select: {{namespaces: \
+             [shop]}}, verify: {{healthyFor: 1s}}}}\n"
+        );
+        stage.plane.push(&[("empty.yaml", &evacuation)]);
+        let status = || {
+            let found = stage.plane.get(&EVACUATIONS, None, "empty");
+            found.map(|found| found["status"].clone()).unwrap_or_default()
+        };
+        let is_over = || ["Completed", "Failed"].contains(&status()["phase"].as_str().unwrap_or_default());
+        until("the evacuation ends", is_over).await;
+        assert_eq!(status()["phase"], "Completed", "{how}: {:#}", status());
+        assert_eq!(stage.world.ledger().verdict().runs.len(), 1, "{how}");
+    }
+}
+
+/// Its state is elsewhere: what Git says of it goes out, as for a workload that no profile knows.
+#[tokio::test]
+async fn what_git_says_of_a_run_is_not_held_back() {
+    let (stage, from) = Stage::set(&JOB).await;
+    let to = if from == "east" { "west" } else { "east" };
+    let elsewhere = policy(&JOB).replace("[east, west]", &format!("[{to}]"));
+    stage.plane.push(&[("policy.yaml", &elsewhere)]);
+    let report = stage.plane.sync("main").await;
+    assert!(report.all_problems().is_empty(), "{:?}", report.all_problems());
+    until("Karmada has moved it", || stage.running() == [to]).await;
+}
+
+/// Going back would run it a second time.
+#[tokio::test]
+async fn a_run_that_has_ended_in_the_target_is_not_brought_back() {
+    let (stage, from) = Stage::set(&JOB).await;
+    let to = if from == "east" { "west" } else { "east" };
+    let _running = stage.plane.start();
+    let long = migration(&JOB, from, "").replace("healthyFor: 1s", "healthyFor: 10s");
+    stage.plane.push(&[("move.yaml", &long)]);
+    until("it runs there", || {
+        stage.phase() == Phase::Verify && stage.running() == [to]
+    })
+    .await;
+    stage.end_run(to, "well").await;
+    stage.plane.push(&[("move.yaml", &(long + "  abort: true\n"))]);
+    assert_eq!(stage.ends().await, Phase::Completed, "{:#}", stage.status());
+    assert_eq!(stage.world.ledger().verdict().runs.len(), 2);
+    assert_eq!(
+        stage.status()["findings"][0]["code"],
+        "NotRolledBack",
+        "{:#}",
+        stage.status()
+    );
+}
