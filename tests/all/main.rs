@@ -22,6 +22,7 @@ mod cluster_scope;
 mod commit_statuses;
 mod crash;
 mod demo;
+mod dependencies;
 mod differential;
 mod disruptions;
 mod docs;

@@ -191,6 +191,14 @@ impl Reader {
             .await
     }
 
+    /// Asks whether an object of the core group is there; of its content nothing is kept.
+    pub async fn exists(&self, kind: &'static str, namespace: &str, name: &str) -> Read<()> {
+        let served = built_in(kind, &format!("{}s", kind.to_lowercase()), true);
+        self.get(&served, Some(namespace), name)
+            .await
+            .map(|_| Answer::Found(()))
+    }
+
     /// Reads the autoscalers of a namespace.
     pub async fn autoscalers(&self, namespace: Option<&str>) -> Read<Vec<Value>> {
         let mut served = built_in("HorizontalPodAutoscaler", "horizontalpodautoscalers", true);

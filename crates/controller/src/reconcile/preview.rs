@@ -11,6 +11,7 @@ use serde_json::Value;
 
 use super::endings;
 use super::forecasts::{self, is_written};
+use super::intents::dependencies;
 use super::intents::other_managers;
 use super::intents::policies::{claimed_by, typed};
 use super::intents::scalers;
@@ -18,6 +19,7 @@ use super::plan::Plan;
 use cutover_cluster::{Answer, Cluster, Lookup, Reader};
 use cutover_core::api::{self, Migration, WorkloadProfile};
 use cutover_core::intent::control_plane::Overrides;
+use cutover_core::intent::dependencies::{Presence, Reference};
 use cutover_core::intent::scalers::{Scaler, concerns};
 use cutover_core::intent::snapshot::{Desired, Member, OwnPolicy, Snapshot};
 use cutover_core::intent::{self, ControlPlane, Read, Seen, moves, rivals};
@@ -474,6 +476,9 @@ impl Look {
             .iter()
             .filter_map(|check| check.prometheus.clone());
         let scalers = self.scalers(migration, workload, &members).await;
+        let dependencies = self
+            .dependencies(&template, &binding, workload, &spec.to, changes)
+            .await;
         let plane = ControlPlane {
             pin: map(&overrides, |all| ControlPlane::pin_among(all, workload)),
             template,
@@ -491,6 +496,7 @@ impl Look {
             members,
             other_managers,
             scalers,
+            dependencies,
             desired: self.known(Desired {
                 is_in_git,
                 change: None,
@@ -500,6 +506,34 @@ impl Look {
             record: self.known(None),
             ..Snapshot::unread(workload.clone(), "it has not begun")
         }
+    }
+
+    /// What the changes create is taken to be there in time.
+    async fn dependencies(
+        &self,
+        template: &Seen<Option<Value>>,
+        binding: &Seen<Option<ResourceBinding>>,
+        workload: &ObjectKey,
+        target: &ClusterName,
+        changes: &[Change],
+    ) -> Vec<(Reference, Presence)> {
+        let template = template.get().ok().and_then(Option::as_ref);
+        let binding = binding.get().ok().and_then(Option::as_ref);
+        let mut found = dependencies::read(&self.cluster, workload, template, binding, target).await;
+        let is_created = |reference: &Reference| {
+            changes.iter().any(|change| {
+                let key = &change.key;
+                change.action == Action::Create
+                    && (key.kind.as_str(), &key.name, &key.namespace)
+                        == (reference.kind, &reference.name, &workload.namespace)
+            })
+        };
+        for (reference, presence) in &mut found {
+            if *presence == Presence::Missing && is_created(reference) {
+                *presence = Presence::Comes;
+            }
+        }
+        found
     }
 
     async fn scalers(

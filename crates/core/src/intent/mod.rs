@@ -8,6 +8,7 @@ mod child;
 pub mod control;
 pub mod control_plane;
 pub mod custody;
+pub mod dependencies;
 pub mod driven;
 pub mod effect;
 pub mod evacuation;

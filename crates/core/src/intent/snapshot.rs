@@ -8,6 +8,7 @@ use serde_json::Value;
 use super::admission::Outcome;
 use super::check::Others;
 use super::control_plane::ControlPlane;
+use super::dependencies::{Presence, Reference};
 use super::other_managers::OtherManager;
 use super::record::Record;
 use super::scalers::Scaler;
@@ -32,6 +33,8 @@ pub struct Snapshot {
     pub other_managers: Vec<OtherManager>,
     /// What scales the workload by itself; read where that could undo a hold: see [`super::scalers::concerns`].
     pub scalers: Seen<Vec<Scaler>>,
+    /// What of the workload's pods refer to is in the target; looked for before anything begins.
+    pub dependencies: Vec<(Reference, Presence)>,
     /// The template as Git wants it.
     pub desired: Seen<Desired>,
     /// Read before anything begins, and once more before a roll back leaves it unapplied.
@@ -128,6 +131,7 @@ impl Snapshot {
             members: BTreeMap::new(),
             other_managers: Vec::new(),
             scalers: Seen::unread(why),
+            dependencies: Vec::new(),
             desired: Seen::unread(why),
             policy: Seen::unread(why),
             arriving: Seen::unread(why),

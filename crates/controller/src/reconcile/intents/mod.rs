@@ -6,6 +6,7 @@ mod around;
 mod ask;
 mod bulk_moves;
 mod canaries;
+pub(super) mod dependencies;
 mod dry_run;
 pub(super) mod events;
 mod eviction;

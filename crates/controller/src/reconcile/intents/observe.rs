@@ -11,13 +11,14 @@ use super::around::{Around, only};
 use super::ask::get;
 use super::members::Selector;
 use super::nearby::Followee;
-use super::{Parts, metrics, other_managers, others};
+use super::{Parts, dependencies, metrics, other_managers, others};
 use cutover_cluster::{Answer, Lookup};
 use cutover_core::api::{Guard, Migration, MigrationSpec, MigrationStatus, Phase};
 use cutover_core::intent::admission::{self, Outcome};
 use cutover_core::intent::check::Others;
 use cutover_core::intent::control_plane::Named;
 use cutover_core::intent::custody::canary_name;
+use cutover_core::intent::dependencies::{Presence, Reference};
 use cutover_core::intent::other_managers::OtherManager;
 use cutover_core::intent::scalers::{self, Scaler};
 use cutover_core::intent::snapshot::Sampled;
@@ -150,12 +151,14 @@ pub(super) async fn snapshot(
             (cluster, member)
         }
     });
-    let (members, admission, others, scalers) = futures::join!(
+    let (members, admission, others, scalers, dependencies) = futures::join!(
         join_all(members),
         look.admission(&snapshot, also.trial),
         look.others(),
-        scalers
+        scalers,
+        look.dependencies(&snapshot)
     );
+    snapshot.dependencies = dependencies;
     (snapshot.members, snapshot.others) = (members.into_iter().collect(), others);
     snapshot.scalers = scalers;
     snapshot.admission = admission;
@@ -370,6 +373,26 @@ impl MigrationReader<'_> {
             }
             _ => Others::new(),
         }
+    }
+
+    /// What the pods need in the target, before anything begins.
+    async fn dependencies(&self, snapshot: &Snapshot) -> Vec<(Reference, Presence)> {
+        if self.status.phase != Phase::Preflight {
+            return Vec::new();
+        }
+        let live = snapshot.plane.template.get().ok().and_then(Option::as_ref);
+        let desired = snapshot.desired.get().ok();
+        let change = desired.and_then(|desired| desired.change.as_ref().map(|change| &change.applied));
+        let binding = snapshot.plane.binding.get().ok().and_then(Option::as_ref);
+        let templates = live.into_iter().chain(change);
+        dependencies::read(
+            &self.parts.cluster,
+            &self.workload,
+            templates,
+            binding,
+            &self.spec.to,
+        )
+        .await
     }
 
     pub(super) async fn get<T: DeserializeOwned>(

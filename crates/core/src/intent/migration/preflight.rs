@@ -22,6 +22,7 @@ use super::{Interrupt, Next, Operation, Phase};
 use crate::api::{
     BindingId, ClaimOwner, Fact, Finding, Journal, StepRecord, TemplateChange, WaitCode, WorkloadProfile,
 };
+use crate::intent::dependencies;
 use crate::intent::effect::{Effect, overlay};
 use crate::intent::fence::{affinity_in_use, identify};
 use crate::intent::operation::window_ended;
@@ -121,6 +122,7 @@ impl Operation<'_> {
         findings.extend(query_findings(spec, &snapshot.metrics)?);
         findings.extend(requirement_findings(template, &compiled)?);
         findings.extend(self.others_findings(template, &source, &profile.spec)?);
+        findings.extend(dependencies::findings(&snapshot.dependencies, &spec.to));
         if !findings.is_empty() {
             return Err(Interrupt::Fail(findings));
         }
@@ -166,6 +168,7 @@ impl Operation<'_> {
                 |change| format!("takes the template change {} along", change.hash),
             ),
         ];
+        evidence.extend(dependencies::note(&self.snapshot().dependencies, to));
         evidence.extend(self.note_beside(template));
         evidence
     }
