@@ -179,6 +179,8 @@ pub(super) fn check(root: &Path, base: &Base, loses: bool) -> Result<(usize, Vec
     let mut findings: Vec<Finding> = config::refused_status_branch(&bytes, &config)
         .into_iter()
         .collect();
+    let folders = |path: &str| root.join(path).is_dir();
+    findings.extend(config::missing_folders(&bytes, &config, folders));
     findings.extend(lint::check(&set, &context));
     if let Base::Commit(there) = base
         && loses

@@ -73,6 +73,7 @@ mod rebalance;
 mod recordings;
 mod repo;
 mod reproductions;
+mod requested;
 mod retention;
 mod review;
 mod rivals;

@@ -13,7 +13,10 @@ pub use entries::{Shape, link_target};
 pub use order::in_order;
 pub use receivers::{Filter, Masked, Receiver, Receivers};
 pub use status::{STATUS_BRANCH, Status, StatusBranches, refused_status_branch};
-pub use sync::{Drift, DriftMode, Gate, Ignore, Migrations, MigrationsMode, PruneLimit, Sync, UnknownKinds};
+pub use sync::{
+    Drift, DriftMode, Gate, Ignore, Migrations, MigrationsMode, PruneLimit, Sync, UnknownKinds,
+    missing_folders,
+};
 
 use std::time::Duration;
 

@@ -333,6 +333,13 @@ impl Repo {
             .await
     }
 
+    /// Returns whether a revision has something at a path: Git keeps no folder without files.
+    pub async fn has(&self, revision: Revision, path: impl Into<String>) -> Result<bool, Error> {
+        let path = path.into();
+        self.read_mirror(move |repo, _| tree::has(repo, &revision, &path))
+            .await
+    }
+
     /// Returns contents in the order of their ids; one that is too large is an error of its own.
     pub async fn read(&self, blobs: Vec<BlobId>) -> Result<Vec<Result<Vec<u8>, Error>>, Error> {
         let mirror = Arc::clone(&self.mirror);

@@ -175,6 +175,11 @@ pub(super) fn read_at(
     read_path(repo, limits, &root(repo, revision)?, path)
 }
 
+/// Returns whether a revision has something at a path.
+pub(super) fn has(repo: &Repository, revision: &Revision, path: &str) -> Result<bool, Error> {
+    Ok(entry(repo, &root(repo, revision)?, path)?.is_some())
+}
+
 pub(super) fn commit<'r>(repo: &'r Repository, revision: &Revision) -> Result<git2::Commit<'r>, Error> {
     let unknown = || Error::UnknownRevision(revision.clone());
     let id = Oid::from_str(revision.as_str()).map_err(|_| unknown())?;

@@ -23,6 +23,7 @@ mod preview;
 mod prune;
 mod pruner;
 mod report;
+mod requests;
 mod source;
 mod standing;
 mod waves;
@@ -65,6 +66,7 @@ use dirty::Dirty;
 use fights::Fights;
 use placed::{Kinds, Moved, Placed};
 use pruner::Pruner;
+use requests::Requests;
 use source::Source;
 use standing::PendingObjects;
 use waves::Waves;
@@ -113,6 +115,8 @@ pub struct Sync {
     creates_namespaces: bool,
     /// What the gate makes of kinds without a profile.
     unknown_kinds: UnknownKinds,
+    /// Templates that ask for a move by themselves.
+    requests: Requests,
     /// The content for which an object was deleted, to be created anew.
     recreated: BTreeMap<ObjectKey, String>,
     desired: watch::Sender<Option<Arc<Desired>>>,
@@ -138,6 +142,7 @@ impl Sync {
             manner: own.map(manner).unwrap_or_default(),
             creates_namespaces: own.is_some_and(|own| own.create_namespaces),
             unknown_kinds: own.map(|own| own.gate.unknown_kinds).unwrap_or_default(),
+            requests: Requests::default(),
             recreated: BTreeMap::new(),
             delays: AGAIN.seeded(cluster.limits().seed),
             standing: PendingObjects::new(cluster.limits().seed),
@@ -324,7 +329,7 @@ impl Sync {
 
     /// Returns when to try again what failed as a whole; what failed of an object is tried again on its own.
     fn next_try(&mut self, ok: bool, planned: Option<Instant>) -> Option<Instant> {
-        if ok && self.held.is_known() && !self.prune_wants_again() {
+        if ok && self.held.is_known() && !self.prune_wants_again() && !self.requests.want_again() {
             self.delays.reset();
             return None;
         }
@@ -385,6 +390,35 @@ impl Sync {
         }
     }
 
+    /// Says that the folder of a sync that has nothing is not in the commit. Where it had something, that is a deletion, which is
+    /// looked at as such.
+    async fn missing_folder(&self, revision: &Revision) -> Option<Problem> {
+        let own = self.source.selection.own()?;
+        let had = self
+            .pruner
+            .as_ref()
+            .and_then(Pruner::record)
+            .is_some_and(|record| !record.kinds.is_empty());
+        if !self.placed.objects.is_empty() || self.source.has_gaps() || own.path == "." || had {
+            return None;
+        }
+        // What can't be read is told when it is.
+        let is_there = self
+            .source
+            .repo
+            .has(revision.clone(), own.path.as_str())
+            .await
+            .unwrap_or(true);
+        (!is_there).then(|| Problem {
+            message: format!(
+                "sync {} has no folder {} in the repository: nothing is applied",
+                own.name, own.path
+            ),
+            hint: Some("fix its path in cutover.yaml, or remove the sync".to_owned()),
+            at: None,
+        })
+    }
+
     /// Takes in what was told of changes so far.
     fn listen(&mut self) {
         loop {
@@ -402,8 +436,11 @@ impl Sync {
         self.dirty.extend(self.standing.due(Instant::now()));
         let last = self.reports.borrow().clone();
         let prunes = self.pruner.as_ref().is_some_and(Pruner::is_due);
-        let is_idle =
-            self.dirty.is_empty() && self.held.is_known() && !self.standing.has_waiting() && !prunes;
+        let is_idle = self.dirty.is_empty()
+            && self.held.is_known()
+            && !self.standing.has_waiting()
+            && !self.requests.want_again()
+            && !prunes;
         match last.filter(|last| is_idle && last.revision == revision) {
             Some(last) => Ok(last),
             None => self.pass(revision).await,
@@ -478,6 +515,7 @@ impl Sync {
             self.standing.remove(&key);
             self.waves.forget(&key);
             self.recreated.remove(&key);
+            self.requests.forget(&key);
             self.fights.forget(&key);
             self.dropped.insert(key);
         }

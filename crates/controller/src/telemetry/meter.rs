@@ -231,6 +231,8 @@ mod tests {
             done: Done::default(),
             unhealthy: BTreeMap::new(),
             problems: Vec::new(),
+            requests: Vec::new(),
+            missing_folder: None,
             orphaned: Vec::new(),
             pruned: None,
         }

@@ -5,9 +5,11 @@ use std::collections::{BTreeMap, BTreeSet};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::Interval;
 use super::order::Graph;
+use super::{Config, Interval, PATH};
 use crate::api::{OnFailure, Verify, Window};
+use crate::lint::{Code, Finding};
+use crate::manifest::{self, Limits};
 
 /// A folder of the repository, and how its objects are applied.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
@@ -50,6 +52,28 @@ pub struct Sync {
     pub drift: Drift,
     #[serde(default, skip_serializing_if = "is_default")]
     pub gate: Gate,
+}
+
+/// Returns a finding for each sync whose folder is not there, as `is_there` says.
+pub fn missing_folders(bytes: &[u8], config: &Config, is_there: impl Fn(&str) -> bool) -> Vec<Finding> {
+    let missing = config
+        .syncs
+        .iter()
+        .enumerate()
+        .filter(|(_, sync)| !is_there(&sync.path));
+    let Ok(Some((_, positions))) = manifest::parse_one(PATH, bytes, &Limits::default()) else {
+        return Vec::new();
+    };
+    let finding = |(index, sync): (usize, &Sync)| {
+        let at = positions.value(&format!("/syncs/{index}/path")).of(PATH);
+        let message = format!(
+            "sync {} has no folder {}: it would apply nothing",
+            sync.name, sync.path
+        );
+        Finding::new(Code::NoFolder, at, message)
+            .hint("name a folder that has files, relative to the root of the repository")
+    };
+    missing.map(finding).collect()
 }
 
 /// When so much is to be deleted at once that a person has to confirm it.

@@ -142,19 +142,19 @@ pub fn planned(called: &Called, settings: &Migrations) -> Value {
     json!({
         "apiVersion": api::API_VERSION,
         "kind": "Migration",
-        "metadata": {"namespace": called.namespace, "name": stem(called)},
+        "metadata": {"namespace": called.namespace, "name": stem(&called.workload.name, called.to.as_str())},
         "spec": spec(called, settings),
     })
 }
 
-/// Returns the Migration that carries a move out. Its name is not used twice, because the record of an earlier one would answer for it.
+/// Returns the Migration that carries a move out.
 pub fn migration(called: &Called, cause: Cause<'_>, settings: &Migrations, now: Timestamp) -> Value {
     json!({
         "apiVersion": api::API_VERSION,
         "kind": "Migration",
         "metadata": {
             "namespace": called.namespace,
-            "name": format!("{}-{}", stem(called), now.strftime("%Y%m%d-%H%M%S")),
+            "name": timed(&stem(&called.workload.name, called.to.as_str()), now),
             "ownerReferences": [{
                 "apiVersion": called.workload.api_version, "kind": called.workload.kind,
                 "name": called.workload.name, "uid": called.uid, "blockOwnerDeletion": false,
@@ -179,9 +179,15 @@ fn spec(called: &Called, settings: &Migrations) -> MigrationSpec {
     }
 }
 
-fn stem(called: &Called) -> String {
+/// Returns how a Migration that no file asks for is named, but for the time.
+pub(super) fn stem(workload: &str, to: &str) -> String {
     let part = |name| child::part(name, PART);
-    format!("{}-to-{}", part(&called.workload.name), part(called.to.as_str()))
+    format!("{}-to-{}", part(workload), part(to))
+}
+
+/// A name is not used twice: the record of an earlier one of that name would answer for it.
+pub(super) fn timed(stem: &str, now: Timestamp) -> String {
+    format!("{stem}-{}", now.strftime("%Y%m%d-%H%M%S"))
 }
 
 fn key_text(policy: &PolicyName) -> String {
@@ -256,11 +262,16 @@ impl<'a> Driven<'a> {
 
 /// Returns whether a Migration, whoever asked for it, is about the workload that is to move.
 pub fn is_about(migration: &Value, called: &Called) -> bool {
+    is_of(migration, &called.workload, Some(&called.namespace))
+}
+
+/// Returns whether a Migration is about a workload, in whichever version.
+pub(super) fn is_of(migration: &Value, of: &WorkloadRef, namespace: Option<&str>) -> bool {
     let workload = migration.pointer("/spec/workload");
     let workload = workload.and_then(|named| WorkloadRef::deserialize(named).ok());
     let named = |workload: &WorkloadRef| (workload.gvk().group, workload.kind.clone(), workload.name.clone());
-    migration["metadata"]["namespace"] == called.namespace.as_str()
-        && workload.is_some_and(|workload| named(&workload) == named(&called.workload))
+    migration["metadata"]["namespace"].as_str() == namespace
+        && workload.is_some_and(|workload| named(&workload) == named(of))
 }
 
 /// Returns whether a Migration has come to its end.

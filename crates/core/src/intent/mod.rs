@@ -26,6 +26,7 @@ pub mod pin;
 pub mod proof;
 pub mod rebalance;
 pub mod record;
+pub mod requested;
 pub mod rivals;
 pub mod rollout;
 pub mod rollout_policy;

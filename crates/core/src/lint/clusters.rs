@@ -8,6 +8,7 @@ use serde_json::Value;
 use super::nearest::distance;
 use super::{Code, Finding};
 use crate::api::GROUP;
+use crate::intent::requested;
 use crate::manifest::{Manifest, Set};
 
 const POLICIES: &str = "policy.karmada.io";
@@ -82,10 +83,13 @@ fn mentions(set: &Set) -> Mentions<'_> {
         let fields = match object.key.group.as_str() {
             GROUP if object.key.kind != "WorkloadProfile" => INTENTS,
             POLICIES => POLICY,
-            _ => continue,
+            _ => &[],
         };
         let mut names = BTreeMap::new();
-        if let Some(spec) = object.value.get("spec") {
+        if let Some(target) = requested::target_of(&object.value) {
+            names.insert(target, requested::pointer());
+        }
+        if let Some(spec) = object.value.get("spec").filter(|_| !fields.is_empty()) {
             collect(spec, "/spec", fields, &mut names);
         }
         for (name, at) in names {
@@ -184,6 +188,17 @@ mod tests {
         insta::assert_snapshot!(check_text(&(migration("wset") + &policy("p", "west, east"))), @"
         warning[CUT0117]: no object but Migration shop/m names a cluster wset
           --> a.yaml:6:7
+        hint: did you mean west?
+        ");
+    }
+
+    #[test]
+    fn a_template_that_asks_for_a_slip_is_found() {
+        let asks = "---\napiVersion: apps/v1\nkind: StatefulSet\nmetadata:\n  name: db\n  namespace: shop\n  annotations: \
+                    {karmada.io/migration-target: wset}\n";
+        insta::assert_snapshot!(check_text(&(asks.to_owned() + &policy("p", "west, east"))), @"
+        warning[CUT0117]: no object but StatefulSet shop/db names a cluster wset
+          --> a.yaml:7:46
         hint: did you mean west?
         ");
     }

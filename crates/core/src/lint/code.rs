@@ -75,6 +75,7 @@ rules! {
     MissingField = 8, "missing-field", Error, "A field that must be there is missing.";
     NoSuchKind = 9, "no-such-kind", Error, "The API group cutover.dev has no such kind, or not in that version: no API server serves it.";
     KubernetesSchema = 10, "kubernetes-schema", Warning, "The Kubernetes that cutover is built for has no such kind, field or value, or requires a field that is missing; a newer one may differ.";
+    NoFolder = 11, "no-folder", Error, "A sync names a folder that the repository doesn't have: it would apply nothing.";
     UnknownWorkload = 101, "unknown-workload", Warning, "An intent speaks of a workload that the repository doesn't define.";
     SelectsNothing = 102, "selects-nothing", Warning, "A policy selects no object of the repository.";
     UnknownProfile = 103, "unknown-profile", Error, "An intent names a profile that is neither built in nor defined.";
@@ -92,6 +93,7 @@ rules! {
     MayLoseState = 115, "may-lose-state", Warning, "A change of files may take a workload with state out of its clusters: files do not say where it runs.";
     BesideRollout = 116, "beside-rollout", Note, "A workload is moved whose changes a Rollout brings out: the two take turns.";
     UnknownCluster = 117, "unknown-cluster", Warning, "One object alone names the cluster, and others name one whose name is nearly the same.";
+    GoesNowhere = 118, "goes-nowhere", Error, "A Migration names one cluster as its source and as its target.";
     BadMoves = 121, "bad-moves", Error, "An evacuation or a rebalance asks for something that can't be done.";
     UnknownKind = 122, "unknown-kind", Warning, "An intent selects a kind of which the repository defines no object.";
     ToleratesCordon = 123, "tolerates-cordon", Warning, "A policy tolerates the taint by which an evacuation keeps new work off its cluster.";

@@ -7,6 +7,7 @@ use serde_json::Value;
 
 use super::{Code, Context, Finding, MayHaveEnded};
 use crate::api::GROUP;
+use crate::intent::requested;
 use crate::intent::rivals::{exclude_each_other, follows, is_called_off, selects};
 use crate::manifest::{Manifest, Set};
 
@@ -21,9 +22,21 @@ pub(super) fn check(set: &Set, context: &Context, findings: &mut Vec<Finding>) {
         rivals(kind, set, findings);
     }
     turns(set, context, findings);
+    goes_nowhere(set, findings);
     let Some(now) = context.now else { return };
     for intent in set.definitions().filter(|object| object.key.group == GROUP) {
         times(intent, now, findings);
+    }
+}
+
+fn goes_nowhere(set: &Set, findings: &mut Vec<Finding>) {
+    for migration in set.of_kind(GROUP, "Migration") {
+        let of = |pointer| migration.value.pointer(pointer).and_then(Value::as_str);
+        if let Some(to) = of("/spec/to").filter(|to| of("/spec/from") == Some(to)) {
+            let message = format!("{} moves a workload from {to} to {to}", migration.key);
+            let finding = Finding::new(Code::GoesNowhere, migration.location("/spec/from"), message);
+            findings.push(finding.hint("leave spec.from out, or name the cluster in which it is"));
+        }
     }
 }
 
@@ -60,6 +73,7 @@ fn turns(set: &Set, context: &Context, findings: &mut Vec<Finding>) {
         }
     }
     beside_rollouts(set, &by_workload, findings);
+    beside_requests(set, &by_workload, context, findings);
     for rivals in by_workload.values_mut() {
         rivals.sort_by(|one, other| {
             one.key
@@ -139,6 +153,44 @@ fn beside_rollouts(set: &Set, moves: &BTreeMap<Workload<'_>, Vec<&Manifest>>, fi
             let hint = format!("nothing has to be done; the rollout is at {}", rollout.source);
             let at = intent.location("/spec/workload");
             findings.push(Finding::new(Code::BesideRollout, at, message).hint(hint));
+        }
+    }
+}
+
+/// A template and an intent that want the workload in different clusters: the template's word is refused.
+fn beside_requests(
+    set: &Set,
+    moves: &BTreeMap<Workload<'_>, Vec<&Manifest>>,
+    context: &Context,
+    findings: &mut Vec<Finding>,
+) {
+    for template in set.definitions() {
+        let Some(target) = requested::target_of(&template.value) else {
+            continue;
+        };
+        let key = &template.key;
+        let workload = [
+            key.namespace.as_deref(),
+            template.value["apiVersion"].as_str(),
+            Some(&key.kind),
+            Some(&key.name),
+        ];
+        let elsewhere = moves.get(&workload).into_iter().flatten().find(|intent| {
+            let to = intent.value.pointer("/spec/to").and_then(Value::as_str);
+            to.is_some_and(|to| to != target) && !may_have_ended(intent, context)
+        });
+        if let Some(intent) = elsewhere {
+            let message = format!(
+                "{key} asks to be moved to {target}, and {} moves it elsewhere: only one of them can have it",
+                intent.key
+            );
+            let hint = format!(
+                "remove the annotation {}, or the file of the intent at {}",
+                requested::TARGET_ANNOTATION,
+                intent.source
+            );
+            let at = template.location(&requested::pointer());
+            findings.push(Finding::new(Code::ExclusiveIntents, at, message).hint(hint));
         }
     }
 }

@@ -27,7 +27,7 @@ use cutover_karmada::{
 
 const POLICIES: &str = "policy.karmada.io/v1alpha1";
 const BINDINGS: &str = "work.karmada.io/v1alpha2";
-const CLUSTERS: &str = "cluster.karmada.io/v1alpha1";
+pub(super) const CLUSTERS: &str = "cluster.karmada.io/v1alpha1";
 /// From so many namespaces on, all are listed at once.
 const FEW: usize = 3;
 

@@ -57,9 +57,11 @@ impl Sync {
                 break;
             }
         }
+        self.answer_requests().await;
         let before = self.deleted_so_far();
         let pruned = self.prune(&revision).await;
         let deleted = self.deleted_so_far().saturating_sub(before);
+        let missing_folder = self.missing_folder(&revision).await;
         let standing = self.standing.reports();
         results.extend(standing.map(|(key, report)| (key.clone(), report.clone())));
         let desired = self.placed.objects.len();
@@ -74,6 +76,8 @@ impl Sync {
             done,
             unhealthy: self.waves.unhealthy(),
             problems: self.source.first_problems(),
+            requests: self.refused_requests(),
+            missing_folder,
             orphaned: self.orphaned(),
             pruned,
         });
@@ -134,6 +138,7 @@ impl Sync {
         let drifted = decider.told_drift(keys);
         let plan = ChangeSet::new(Some(revision.clone()), decider.decisions(keys));
         self.leave_unchanged(keys, &plan);
+        self.note_requests(keys);
         for (entry, fields) in drifted {
             let (key, place, source) = (&entry.key, place_of(&entry), entry.source());
             self.stands(key, place, Some(source), ObjectResult::Drifted { fields }, None);

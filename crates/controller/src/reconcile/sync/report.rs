@@ -28,6 +28,10 @@ pub struct SyncReport {
     pub unhealthy: BTreeMap<ObjectKey, String>,
     /// What could not be read in Git.
     pub problems: Vec<Problem>,
+    /// Moves that templates ask for and that are not carried out.
+    pub requests: Vec<Problem>,
+    /// The folder of a sync that has nothing isn't in Git. It may come, or have gone: nothing is left undone for that.
+    pub missing_folder: Option<Problem>,
     /// Objects that Git doesn't mention any more and that are still there, when the sync doesn't prune.
     pub orphaned: Vec<ObjectKey>,
     /// What became of objects that Git doesn't have any more, when it does.
@@ -147,6 +151,8 @@ impl SyncReport {
         });
         self.problems
             .iter()
+            .chain(&self.requests)
+            .chain(&self.missing_folder)
             .cloned()
             .chain(objects)
             .chain(overdue)
@@ -197,7 +203,9 @@ impl SyncReport {
 
     /// Returns whether the API server has all that Git wants and nothing that is to go, but for what intents hold back.
     pub fn is_clean(&self) -> bool {
-        self.is_applied() && self.pruned.as_ref().is_none_or(PruneReport::is_clean)
+        self.is_applied()
+            && self.requests.is_empty()
+            && self.pruned.as_ref().is_none_or(PruneReport::is_clean)
     }
 
     fn is_applied(&self) -> bool {
@@ -240,7 +248,8 @@ impl SyncReport {
                 [only] => Some(format!("{only} {what}")),
                 [first, rest @ ..] => Some(format!("{first} and {} more {what}", rest.len())),
             });
-        files.into_iter().chain(objects).collect()
+        let requests = self.requests.iter().map(|refused| refused.message.clone());
+        files.into_iter().chain(requests).chain(objects).collect()
     }
 
     /// Returns the first reason why a sync that depends on this one has to wait; `None` when it hasn't to.
