@@ -1,14 +1,18 @@
 //! Objects against JSON Schemas: the parts that `schemars` writes and that CRDs may have.
 //!
 //! A mapping with `properties` is closed unless the schema opens it: an API server drops what it doesn't know
-//! without a word, so an unknown field is an error here. Patterns and formats are left to the server.
+//! without a word, so an unknown field is an error here. Of formats only times are looked at.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::cell::RefCell;
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 
+use jiff::Timestamp;
+use regex::{Regex, RegexBuilder};
 use serde_json::Value;
 
 use super::nearest::did_you_mean;
 use super::{Code, Finding, kubernetes};
+use crate::api::TimeSpan;
 use crate::manifest::{Manifest, Positions};
 use cutover_karmada::name::{Gvk, Location};
 
@@ -557,6 +561,7 @@ fn out_of_range(value: &Value, schema: &Value) -> Option<String> {
             let length = length(text.chars().count());
             let low = below(length, "minLength").map(|limit| format!("at least {limit} characters long"));
             low.or_else(|| above(length, "maxLength").map(|limit| format!("at most {limit} characters long")))
+                .or_else(|| of_another_form(text, schema))
         }
         Value::Array(items) => {
             let length = length(items.len());
@@ -565,6 +570,51 @@ fn out_of_range(value: &Value, schema: &Value) -> Option<String> {
         }
         _ => None,
     }
+}
+
+/// Returns the form that a text is to have and has not.
+fn of_another_form(text: &str, schema: &Value) -> Option<String> {
+    if schema["format"] == "date-time" && text.parse::<Timestamp>().is_err() {
+        return Some(format!("a time such as 2026-03-14T09:15:00Z, not {text:?}"));
+    }
+    let pattern = schema["pattern"].as_str()?;
+    if matches(pattern, text) {
+        return None;
+    }
+    Some(if pattern == TimeSpan::PATTERN {
+        format!("a length of time such as 90s or 1h30m, not {text:?}")
+    } else {
+        // Whose words they are isn't known: they may be a secret.
+        format!("of the form {pattern}")
+    })
+}
+
+/// The most that a compiled pattern may take: whoever pushes a definition writes it.
+const PATTERN_BYTES: usize = 1 << 18;
+
+/// What Go reads in another way, or of another alphabet.
+const ELSEWISE: [&str; 9] = ["&&", "--", "~~", "\\<", "\\>", "\\S", "\\W", "\\D", "[^\\"];
+
+thread_local! {
+    /// The patterns of the schemas that this thread has met; `None`: it can't be compiled, and the API server judges it.
+    static PATTERNS: RefCell<HashMap<String, Option<Regex>>> = RefCell::default();
+}
+
+fn matches(pattern: &str, text: &str) -> bool {
+    PATTERNS.with_borrow_mut(|known| {
+        if let Some(compiled) = known.get(pattern) {
+            return compiled.as_ref().is_none_or(|pattern| pattern.is_match(text));
+        }
+        if known.len() > 100 {
+            known.clear();
+        }
+        let means_the_same = !ELSEWISE.iter().any(|token| pattern.contains(token));
+        let compile = || RegexBuilder::new(pattern).size_limit(PATTERN_BYTES).build().ok();
+        let compiled = means_the_same.then(compile).flatten();
+        let is_match = compiled.as_ref().is_none_or(|pattern| pattern.is_match(text));
+        known.insert(pattern.to_owned(), compiled);
+        is_match
+    })
 }
 
 fn plain(value: &Value) -> String {

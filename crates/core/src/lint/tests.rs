@@ -49,6 +49,37 @@ fn a_good_intent_has_no_findings() {
 }
 
 #[test]
+fn lengths_of_time_and_times_are_read_as_the_api_server_does() {
+    let more = "  from: west\n  verify: {healthyFor: '60', timeout: -5s}\n  deadline: tomorrow\n  window: {daily: {from: '25:00', to: '05:00'}}\n";
+    insta::assert_snapshot!(check_text(&format!("{MIGRATION}{more}{ORDERS}")), @r#"
+    error[CUT0118]: Migration shop/orders-to-west moves a workload from west to west
+      --> a.yaml:8:9
+    hint: leave spec.from out, or name the cluster in which it is
+    error[CUT0007]: spec.verify.healthyFor must be a length of time such as 90s or 1h30m, not "60"
+      --> a.yaml:9:24
+    error[CUT0007]: spec.verify.timeout must be a length of time such as 90s or 1h30m, not "-5s"
+      --> a.yaml:9:39
+    error[CUT0007]: spec.deadline must be a time such as 2026-03-14T09:15:00Z, not "tomorrow"
+      --> a.yaml:10:13
+    error[CUT0007]: spec.window.daily.from must be of the form ^([01][0-9]|2[0-3]):[0-5][0-9]$
+      --> a.yaml:11:26
+    "#);
+}
+
+#[test]
+fn a_template_that_asks_to_go_elsewhere_than_an_intent_is_found() {
+    let asks = ORDERS.replace(
+        "namespace: shop}",
+        "namespace: shop, annotations: {karmada.io/migration-target: north}}",
+    );
+    insta::assert_snapshot!(check_text(&format!("{MIGRATION}{asks}")), @"
+    error[CUT0113]: FlinkDeployment shop/orders asks to be moved to north, and Migration shop/orders-to-west moves it elsewhere: only one of them can have it
+      --> a.yaml:11:86
+    hint: remove the annotation karmada.io/migration-target, or the file of the intent at a.yaml:1:1
+    ");
+}
+
+#[test]
 fn schemas_find_misspelt_wrong_and_missing_fields() {
     let text = format!("{MIGRATION}  onFailre: Hold\n  paused: 'yes'\n  strategy: StopFrist\n{ORDERS}")
         .replace("  to: west\n", "");
