@@ -105,7 +105,7 @@ pub struct LookArgs {
     #[arg(long, help_heading = "Control plane options")]
     offline: bool,
     #[command(flatten)]
-    cluster: ClusterArgs,
+    pub cluster: ClusterArgs,
     #[command(flatten)]
     allowed: StatusBranchArgs,
     #[command(flatten)]
@@ -285,6 +285,9 @@ impl IntentArgs {
             } => {
                 let edit = edited(&workspace, &intent, &change, subject, body)?;
                 workspace.apply(&self.change, &self.look.git, &edit)?;
+                if let Some(warning) = control::warning(&control, &intent.spec, standing) {
+                    output::note(format!("warning: {warning}"));
+                }
             }
         }
         Ok(ExitCode::SUCCESS)

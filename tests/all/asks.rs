@@ -454,12 +454,24 @@ spec:
         "{said}"
     );
     let mut record: Value = serde_yaml::from_str(migration).unwrap();
-    record["status"] = json!({"phase": "RollingBack", "attempt": 3, "steps": []});
-    let record = serde_yaml::to_string(&record).unwrap();
-    clone.origin.commit(
-        "cutover-status",
-        &[("intents/shop/migration-orders-to-west.yaml", &record)],
+    let mut told = |offers: Value| {
+        record["status"] = json!({"phase": "RollingBack", "attempt": 3, "steps": [], "waitingFor": {
+            "code": "Evidence", "reason": "east", "since": "2026-01-01T00:00:00Z", "offers": offers,
+        }});
+        let record = serde_yaml::to_string(&record).unwrap();
+        let file = "intents/shop/migration-orders-to-west.yaml";
+        clone.origin.commit("cutover-status", &[(file, &record)]);
+    };
+    told(json!([{"fact": "Stopped", "cluster": "west", "givesUp": ""}]));
+    let output = assume(&[]);
+    assert!(!output.status.success());
+    let said = text(&output.stderr);
+    assert!(
+        said.contains("does not ask for the word from east at present"),
+        "{said}"
     );
+    assert!(said.contains("it accepts: stopped west"), "{said}");
+    told(json!([{"fact": "From", "cluster": "east", "givesUp": ""}]));
     let output = assume(&[]);
     assert!(output.status.success(), "{}", text(&output.stderr));
     assert_eq!(

@@ -303,6 +303,35 @@ async fn failover_that_the_detector_brings_back_is_taken_off_again() {
     fleet.assert_clean_in("west");
 }
 
+/// Somebody pauses it when the source has stopped, and forgets it.
+#[tokio::test(start_paused = true)]
+async fn a_pause_while_nobody_runs_is_over_with_the_time_of_the_phase_unless_it_is_told_to_hold() {
+    for (on_failure, forgotten) in [("RollBack", Phase::RolledBack), ("Hold", Phase::Capture)] {
+        let fleet = Fleet::start(WorldOptions::default()).await;
+        let _controller = fleet.controller(Arc::new(NoFailpoints));
+        let spec = json!({
+            "to": "west", "onFailure": on_failure, "approval": {"before": ["Handoff"]},
+            "verify": {"healthyFor": "2s", "timeout": "10m"},
+        });
+        fleet.migrate_with("orders-to-west", spec);
+        let waits = |fleet: &Fleet| fleet.status("orders-to-west")["waitingFor"]["approval"] == "Handoff";
+        fleet.until("it waits with nobody running", waits).await;
+        let paused = json!({"spec": {"paused": true, "approvals": [{"phase": "Handoff", "attempt": 1}]}});
+        fleet.patch(&MIGRATIONS, "orders-to-west", paused);
+        fleet
+            .until("it is paused", |fleet| {
+                let reason = &fleet.status("orders-to-west")["waitingFor"]["reason"];
+                reason == "paused by the spec, and the workload is not seen running"
+            })
+            .await;
+        assert!(fleet.status("orders-to-west")["waitingFor"]["until"].is_string());
+        tokio::time::sleep(Duration::from_hours(1)).await;
+        let status = fleet.status("orders-to-west");
+        assert_eq!(status["phase"], forgotten.to_string(), "{on_failure}: {status:#}");
+        fleet.assert_one_writer();
+    }
+}
+
 #[tokio::test(start_paused = true)]
 async fn a_paused_migration_keeps_its_fence_and_goes_on_where_it_was_however_long_it_took() {
     let fleet = Fleet::start(WorldOptions::default()).await;

@@ -6,7 +6,7 @@ use std::fmt;
 use serde_json::json;
 
 use super::record;
-use crate::api::{Approval, Assumption, Fact, Migration, MigrationSpec, Phase, UsedWord};
+use crate::api::{Approval, Assumption, Fact, Migration, MigrationSpec, OnFailure, Phase, UsedWord};
 use crate::error;
 use crate::manifest::Change;
 use cutover_karmada::name::ClusterName;
@@ -90,6 +90,14 @@ pub enum Refusal {
         "which phase {name} is in can't be told, and a person's word is good for one phase of one attempt"
     )]
     PhaseUnknown { name: String },
+    #[error("{name} does not ask for the word {} {cluster} at present", .fact.argument())]
+    NotAsked {
+        name: String,
+        fact: Fact,
+        cluster: ClusterName,
+        /// What it does ask.
+        offers: Vec<(Fact, ClusterName)>,
+    },
     #[error("attempt {asked} of {name} is over; the present one is {present}")]
     PastAttempt { name: String, asked: u32, present: u32 },
 }
@@ -110,6 +118,13 @@ impl Refusal {
                     .to_owned()
             }
             Self::PastAttempt { .. } => "leave --attempt out".to_owned(),
+            Self::NotAsked { offers, .. } if offers.is_empty() => {
+                "it waits for no word at present: cutover status says what it waits for".to_owned()
+            }
+            Self::NotAsked { offers, .. } => {
+                let words = offers.iter().map(|(fact, cluster)| format!("{} {cluster}", fact.argument()));
+                format!("it accepts: {}", words.collect::<Vec<_>>().join(", "))
+            }
             Self::NothingOpen { .. } => "cutover status says what it does".to_owned(),
             Self::PhaseUnknown { .. } => {
                 "let the control plane (--kubeconfig) or the remote be asked: a migration that waits says what it can't see"
@@ -146,6 +161,22 @@ pub fn decide(
     }
 }
 
+/// Returns what a person should know who pauses an intent as it stands: that nobody runs meanwhile, and how that ends.
+pub fn warning(control: &Control, spec: &MigrationSpec, standing: Observed<'_>) -> Option<&'static str> {
+    let phase = Now::of(spec, standing).phase;
+    if *control != Control::Pause || !matches!(phase, Some(Phase::Capture | Phase::Handoff)) {
+        return None;
+    }
+    Some(match spec.on_failure {
+        OnFailure::RollBack => {
+            "in this phase the workload may not run: then the pause ends in a roll back when the time of the phase is over"
+        }
+        OnFailure::Hold => {
+            "in this phase the workload may not run, for as long as the pause lasts (onFailure: Hold)"
+        }
+    })
+}
+
 /// What matters of how an intent stands.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 struct Now {
@@ -158,6 +189,8 @@ struct Now {
     committed: bool,
     /// The words that were used in this attempt.
     words: Vec<UsedWord>,
+    /// The words that are accepted at present; `None`: nobody knows.
+    offers: Option<Vec<(Fact, ClusterName)>>,
 }
 
 impl Now {
@@ -184,6 +217,8 @@ impl Now {
         if status.phase.is_terminal() && !record::asks_the_same(obeyed, spec) {
             return fresh(Some(status.common.attempt + 1));
         }
+        let waits = status.common.waiting_for.as_ref();
+        let offers = waits.into_iter().flat_map(|wait| &wait.offers);
         Self {
             attempt: Some(status.common.attempt),
             phase: Some(status.phase),
@@ -191,6 +226,7 @@ impl Now {
             begun: status.common.steps.iter().map(|step| step.name.clone()).collect(),
             committed: journal.is_some_and(|journal| journal.committed),
             words: journal.map(|journal| journal.words.clone()).unwrap_or_default(),
+            offers: Some(offers.map(|offer| (offer.fact, offer.cluster.clone())).collect()),
         }
     }
 }
@@ -288,6 +324,17 @@ impl Requested<'_> {
                 "{} in {cluster} is said already, for {phase} of {name} in attempt {attempt}",
                 fact.name()
             )));
+        }
+        if let Some(offers) = &self.now.offers
+            && !offers.contains(&(fact, cluster.clone()))
+        {
+            let offers = offers.clone();
+            return Err(Refusal::NotAsked {
+                name,
+                fact,
+                cluster: cluster.clone(),
+                offers,
+            });
         }
         let what = meaning(fact, cluster);
         Ok(Decision::Change {
@@ -516,15 +563,37 @@ mod tests {
             by: Some("Ada".to_owned()),
         };
         let open = spec(json!({}));
-        let back = running(&open, &[Phase::RollingBack], None);
+        let asks = |spec: &MigrationSpec, phase| {
+            let mut migration = running(spec, &[phase], None);
+            let waits = json!({
+                "code": "Evidence", "reason": "west", "since": "2026-01-01T00:00:00Z",
+                "offers": [{"fact": "From", "cluster": "west", "givesUp": "nothing"}],
+            });
+            let status = migration.status.as_mut().unwrap();
+            status.common.waiting_for = Some(serde_json::from_value(waits).unwrap());
+            migration
+        };
+        let back = asks(&open, Phase::RollingBack);
         insta::assert_snapshot!(said(&vouch, &open, Observed::Known(&back)), @r#"Vouch for shop/a: From in west: Append("/spec/assume", Object {"fact": String("From"), "cluster": String("west"), "attempt": Number(2), "phase": String("RollingBack"), "by": String("Ada")})"#);
         let given = spec(json!({
             "assume": [{"fact": "From", "cluster": "west", "attempt": 2, "phase": "RollingBack"}],
         }));
         assert!(said(&vouch, &given, Observed::Known(&back)).starts_with("nothing: "));
         // A word that was given for an earlier phase says nothing of this one.
-        let later = running(&given, &[Phase::Capture], None);
+        let later = asks(&given, Phase::Capture);
         assert!(said(&vouch, &given, Observed::Known(&later)).starts_with("Vouch"));
+        // What it does not ask is not to be vouched for: it would count when it asks.
+        let elsewhere = Control::Assume {
+            fact: Fact::From,
+            cluster: "wset".into(),
+            by: None,
+        };
+        assert_eq!(
+            said(&elsewhere, &open, Observed::Known(&back)),
+            "no: shop/a does not ask for the word from wset at present"
+        );
+        let goes_on = running(&open, &[Phase::Capture], None);
+        assert!(said(&vouch, &open, Observed::Known(&goes_on)).starts_with("no: "));
         for standing in [Observed::Unknown, Observed::Fresh] {
             assert!(said(&vouch, &open, standing).starts_with("no: which phase"));
         }
@@ -559,6 +628,18 @@ mod tests {
                 "{control}"
             );
         }
+    }
+
+    #[test]
+    fn who_pauses_while_nobody_runs_is_told_how_that_ends() {
+        let said = |fields, phase| {
+            let spec = spec(fields);
+            let stands = running(&spec, &[phase], None);
+            warning(&Control::Pause, &spec, Observed::Known(&stands)).unwrap_or_default()
+        };
+        assert!(said(json!({}), Phase::Capture).contains("roll back"));
+        assert!(said(json!({"onFailure": "Hold"}), Phase::Handoff).contains("as long as the pause lasts"));
+        assert_eq!(said(json!({}), Phase::Verify), "");
     }
 
     #[test]

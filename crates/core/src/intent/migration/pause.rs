@@ -1,12 +1,13 @@
-//! A paused migration goes no further, and keeps what it has put up: fence and pin.
+//! A paused migration goes no further, and keeps what it has put up: fence and pin. While nobody runs, its time goes on: whoever
+//! forgets a pause doesn't keep the workload down.
 
 use super::{Interrupt, LATER, Operation, Phase};
 
 impl Operation<'_> {
-    /// The time that a phase may take stands still during a pause, and what has to hold without a break starts anew.
+    /// The time that a phase may take stands still during a pause, unless nobody runs; and what has to hold without a break starts anew.
     /// `lapse`: something runs beside a healthy writer, which isn't to lose the token for that.
     pub(super) fn note_pause(&mut self, lapse: bool) {
-        let (now, paused, phase) = (self.input.now, self.is_paused() || lapse, self.status.phase);
+        let (now, paused, phase) = (self.input.now, self.time_stands() || lapse, self.status.phase);
         let Some(journal) = &mut self.status.journal else {
             return;
         };
@@ -25,10 +26,32 @@ impl Operation<'_> {
         self.input.spec.paused && self.status.phase != Phase::RollingBack
     }
 
+    /// Returns whether a pause lets the time of the phase stand still.
+    pub(super) fn time_stands(&self) -> bool {
+        self.is_paused() && !self.is_down()
+    }
+
+    /// Returns whether the one that ran was told to stop, and nobody was seen running since.
+    fn is_down(&self) -> bool {
+        let journal = self.status.journal_in_force();
+        let is_down =
+            journal.is_some_and(|journal| journal.down_since.is_some() && journal.up_since.is_none());
+        is_down
+            && match self.status.phase {
+                // The pin that stops it may not have been sent.
+                Phase::Capture => self.stop_is_due().unwrap_or(true),
+                Phase::Handoff => !self.target_is_good(),
+                _ => false,
+            }
+    }
+
     /// Puts fence and pin back where somebody took them away, and watches over the stopped side. Nothing else is done.
     pub(super) fn pause(&mut self) -> Interrupt {
         self.requeue_after = Some(LATER);
         match self.keep_up() {
+            Ok(()) | Err(Interrupt::Wait(_)) if self.is_down() => {
+                Interrupt::Wait("paused by the spec, and the workload is not seen running".to_owned())
+            }
             Ok(()) | Err(Interrupt::Wait(_)) => Interrupt::Wait("paused by the spec".to_owned()),
             Err(stop) => stop,
         }

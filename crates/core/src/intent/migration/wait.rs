@@ -34,7 +34,7 @@ impl Operation<'_> {
             return None;
         }
         let late = self.status.journal.as_ref().and_then(|journal| {
-            let limit = limit(self.status.phase, &journal.spec).filter(|_| !self.is_paused())?;
+            let limit = limit(self.status.phase, &journal.spec).filter(|_| !self.time_stands())?;
             let then = match journal.spec.on_failure {
                 OnFailure::RollBack => "roll back",
                 OnFailure::Hold => "stay as it is, until a person asks for abort",
