@@ -27,6 +27,11 @@ pub struct ClusterArgs {
 }
 
 impl ClusterArgs {
+    /// Returns whether a control plane was named: then it is told when it can't be asked.
+    pub const fn is_named(&self) -> bool {
+        self.kubeconfig.is_some() || self.context.is_some()
+    }
+
     /// Finds the API server; sends nothing yet.
     pub async fn connect(&self) -> Result<Cluster> {
         let options = ConnectOptions {

@@ -1,8 +1,8 @@
 //! Clusters that a new intent names: a control plane that is at hand says whether they are joined.
 
-use serde_json::Value;
-
+use super::connection::ClusterArgs;
 use super::control::{LookArgs, PATIENCE};
+use super::output;
 use cutover_cluster::{Answer, Limits, Lookup};
 use cutover_core::error::{Error, Result};
 use cutover_core::lint::nearest::did_you_mean;
@@ -10,8 +10,21 @@ use cutover_karmada::name::Gvk;
 
 /// Fails if a cluster is known not to be joined. Where no control plane can be asked, Preflight will say so.
 pub async fn all_are<'a>(look: &LookArgs, mut named: impl Iterator<Item = &'a str>) -> Result<()> {
-    let Some((server, joined)) = joined(look).await else {
+    let Some(args) = look.cluster() else {
         return Ok(());
+    };
+    let asked = tokio::time::timeout(PATIENCE, joined(args)).await;
+    let asked = asked.unwrap_or_else(|_| Err(format!("no answer within {} s", PATIENCE.as_secs())));
+    let (server, joined) = match asked {
+        Ok(joined) => joined,
+        // Who named one wants to know; others may well have none.
+        Err(why) if args.is_named() => {
+            output::note(format!(
+                "note: whether its clusters are joined is not known: {why}"
+            ));
+            return Ok(());
+        }
+        Err(_) => return Ok(()),
     };
     match named.find(|name| !joined.iter().any(|cluster| cluster == name)) {
         None => Ok(()),
@@ -22,27 +35,30 @@ pub async fn all_are<'a>(look: &LookArgs, mut named: impl Iterator<Item = &'a st
     }
 }
 
-/// Returns the control plane's address and the clusters that are joined to it; `None`: there is none that answers at once.
-async fn joined(look: &LookArgs) -> Option<(String, Vec<String>)> {
-    let args = look.cluster()?;
-    let live = async {
-        let cluster = args.connect().await.ok()?;
-        let once = Limits {
-            attempts: 1,
-            ..cluster.limits().clone()
-        };
-        let cluster = cluster.with_limits(once);
-        let gvk = Gvk::new("cluster.karmada.io/v1alpha1", "Cluster");
-        let Lookup::Served(served) = cluster.lookup(&gvk).await.ok()? else {
-            return None;
-        };
-        let Answer::Found(all) = cluster.reader().list(&served, None, None).await.answer else {
-            return None;
-        };
-        let name = |one: &Value| one["metadata"]["name"].as_str().map(str::to_owned);
-        Some((cluster.server().to_owned(), all.iter().filter_map(name).collect()))
+/// Returns the control plane's address and the clusters that are joined to it, or why it can't be asked.
+async fn joined(args: &ClusterArgs) -> Result<(String, Vec<String>), String> {
+    let text = |error: Error| error.to_string();
+    let cluster = args.connect().await.map_err(text)?;
+    let once = Limits {
+        attempts: 1,
+        ..cluster.limits().clone()
     };
-    tokio::time::timeout(PATIENCE, live).await.ok().flatten()
+    let cluster = cluster.with_limits(once);
+    let gvk = Gvk::new("cluster.karmada.io/v1alpha1", "Cluster");
+    let served = match cluster.lookup(&gvk).await.map_err(|error| error.to_string())? {
+        Lookup::Served(served) => served,
+        Lookup::NotServed => return Err(format!("{} serves no {gvk}", cluster.server())),
+    };
+    match cluster.reader().list(&served, None, None).await.answer {
+        Answer::Found(all) => {
+            let names = all
+                .iter()
+                .filter_map(|one| one["metadata"]["name"].as_str().map(str::to_owned));
+            Ok((cluster.server().to_owned(), names.collect()))
+        }
+        Answer::NotFound => Err(format!("{} has no list of clusters", cluster.server())),
+        Answer::Unknown { why } => Err(why),
+    }
 }
 
 fn hint(unknown: &str, joined: &[String]) -> String {

@@ -12,6 +12,7 @@ use serde_json::{Value, json};
 use super::control::{Known, LookArgs};
 use super::excluded;
 use super::fresh::{Fresh, Placed};
+use super::wait::Wait;
 use super::workspace::{ChangeArgs, Workspace};
 use super::{joined, named};
 use cutover_core::api::{MigrationSpec, Phase, WorkloadRef};
@@ -36,6 +37,9 @@ pub struct Migrate {
     placed: Placed,
     #[command(flatten)]
     args: MigrateArgs,
+    /// Follow it to its end, as `cutover wait` does
+    #[arg(long, requires = "push", conflicts_with = "offline")]
+    wait: bool,
     #[command(flatten)]
     change: ChangeArgs,
     #[command(flatten)]
@@ -63,10 +67,15 @@ impl Migrate {
             .map_or_else(String::new, |from| format!(" from {from}"));
         let subject = format!("Move {}{from} to {}", workload.name, self.args.to);
         let own = json!({"kind": "Migration", "metadata": {"namespace": namespace}, "spec": spec});
-        let called = format!("Migration {}", migration.full_name());
+        let full_name = migration.full_name();
+        let called = format!("Migration {full_name}");
         excluded::by_none(&self.look, &workspace, &called, &own).await?;
         let edit = migration.edit(&spec, subject, Some(&about), ".");
         workspace.apply(&self.change, &self.look.git, &edit)?;
+        if self.wait {
+            let wait = Wait::for_intent("Migration", full_name, self.look.cluster);
+            return wait.run().await;
+        }
         Ok(ExitCode::SUCCESS)
     }
 

@@ -6,6 +6,7 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 use std::time::Duration;
 
+use anstyle::{AnsiColor, Style};
 use clap::{Args, ValueEnum};
 use futures::future::try_join_all;
 use jiff::Timestamp;
@@ -13,7 +14,7 @@ use serde_json::Value;
 use terminal_size::{Height, Width, terminal_size};
 use tokio::sync::broadcast::Receiver;
 use tokio::sync::broadcast::error::RecvError;
-use tokio::time::{Instant, Interval};
+use tokio::time::{Instant, Interval, MissedTickBehavior};
 
 use super::connection::{ClusterArgs, GitArgs};
 use super::intent_name::{self, IntentName};
@@ -91,10 +92,13 @@ enum Format {
     Yaml,
 }
 
+const BAD: Style = AnsiColor::Red.on_default().bold();
 /// How long changes are gathered before they are printed.
 const GATHER: Duration = Duration::from_millis(50);
 /// How often the status branch is read again.
 const AGAIN: Duration = Duration::from_secs(5);
+/// How often it is asked whether the control plane still answers, where nothing is heard of it.
+const PROBE: Duration = Duration::from_secs(5);
 /// How often a terminal is drawn again.
 const TICK: Duration = Duration::from_secs(1);
 /// What is changed without end is read again only so often that reading takes this part of the time.
@@ -159,10 +163,20 @@ impl Status {
         // When it is read again, and the earliest time for that.
         let mut due: Option<Instant> = None;
         let mut earliest = Instant::now();
+        let mut probe = tokio::time::interval_at(Instant::now() + PROBE, PROBE);
+        probe.set_missed_tick_behavior(MissedTickBehavior::Delay);
         loop {
             tokio::select! {
                 () = &mut ended => return Ok(()),
                 () = screen.tick() => screen.draw(&self.layout())?,
+                _ = probe.tick() => {
+                    let is_back = screen.lost.is_some();
+                    match source.probe().await {
+                        Ok(()) if is_back => due = Some(Instant::now()),
+                        Ok(()) => {}
+                        Err(why) => screen.lose(why, &self.layout())?,
+                    }
+                }
                 heard = changes.recv(), if due.is_none() => {
                     if matches!(heard, Err(RecvError::Closed)) {
                         return Ok(());
@@ -173,7 +187,13 @@ impl Status {
                     due = None;
                     while changes.try_recv().is_ok() {}
                     let began = Instant::now();
-                    self.show(&source.view().await?, screen)?;
+                    match source.view().await {
+                        Ok(view) => {
+                            screen.lost = None;
+                            self.show(&view, screen)?;
+                        }
+                        Err(error) => screen.lose(error.to_string(), &self.layout())?,
+                    }
                     earliest = Instant::now() + (began.elapsed() * SHARE).min(SELDOM);
                 }
             }
@@ -246,6 +266,8 @@ struct Screen {
     dashboard: Option<Dashboard>,
     /// When a terminal that is watched is drawn again.
     ticks: Option<Interval>,
+    /// Why the control plane doesn't answer, and since when: what is shown is from then.
+    lost: Option<(String, Timestamp)>,
 }
 
 impl Screen {
@@ -258,6 +280,23 @@ impl Screen {
             shown: None,
             dashboard: None,
             ticks: is_drawn.then(|| tokio::time::interval(TICK)),
+            lost: None,
+        }
+    }
+
+    /// Says, once, that the control plane doesn't answer.
+    fn lose(&mut self, why: String, layout: &Layout) -> Result<()> {
+        if self.lost.is_some() {
+            return Ok(());
+        }
+        if self.ticks.is_none() {
+            output::note(format!("warning: the control plane does not answer: {why}"));
+        }
+        self.lost = Some((why, layout.now));
+        self.shown = None;
+        match self.ticks {
+            Some(_) => self.draw(layout),
+            None => Ok(()),
         }
     }
 
@@ -297,7 +336,17 @@ impl Screen {
         let Some(dashboard) = &self.dashboard else {
             return Ok(());
         };
-        let text = dashboard.text(layout);
+        let text = match &self.lost {
+            // Nobody knows how long what is shown has been so.
+            Some((why, at)) => {
+                let shown = dashboard.text(&Layout { now: *at, ..*layout });
+                let at = at.strftime("%H:%M:%S");
+                format!(
+                    "{BAD}the control plane does not answer; this is what it said until {at} UTC{BAD:#}\n{why}\n\n{shown}"
+                )
+            }
+            None => dashboard.text(layout),
+        };
         match terminal_size().filter(|_| self.ticks.is_some()) {
             Some((_, Height(rows))) => {
                 output::clear()?;
@@ -312,8 +361,8 @@ impl Screen {
 struct Observed {
     cluster: Cluster,
     intents: Vec<Served>,
-    /// Bindings and claims, where the control plane serves them.
-    copies: Option<(Served, Served)>,
+    /// Bindings, claims and clusters, where the control plane serves them.
+    copies: Option<[Served; 3]>,
 }
 
 impl Observed {
@@ -321,8 +370,16 @@ impl Observed {
         let intents = served(&cluster, None).await?;
         let binding = Gvk::new("work.karmada.io/v1alpha2", "ResourceBinding");
         let claim = Gvk::new(api::API_VERSION, "Claim");
-        let copies = match (cluster.lookup(&binding).await?, cluster.lookup(&claim).await?) {
-            (Lookup::Served(bindings), Lookup::Served(claims)) => Some((bindings, claims)),
+        let member = Gvk::new("cluster.karmada.io/v1alpha1", "Cluster");
+        let looked_up = (
+            cluster.lookup(&binding).await?,
+            cluster.lookup(&claim).await?,
+            cluster.lookup(&member).await?,
+        );
+        let copies = match looked_up {
+            (Lookup::Served(bindings), Lookup::Served(claims), Lookup::Served(members)) => {
+                Some([bindings, claims, members])
+            }
             _ => None,
         };
         Ok(Self {
@@ -333,16 +390,25 @@ impl Observed {
     }
 
     fn watch(&self, observer: &Observer) {
-        let copies = self
-            .copies
-            .iter()
-            .flat_map(|(bindings, claims)| [bindings, claims]);
+        let copies = self.copies.iter().flatten();
         for served in self.intents.iter().chain(copies) {
             // What is shown is read when something has changed.
             observer.watch(Watched {
                 form: Form::Version,
                 ..Watched::all(served.gvk.clone())
             });
+        }
+    }
+
+    /// Returns why the control plane doesn't answer, if so.
+    async fn probe(&self) -> Result<(), String> {
+        let Some(served) = self.intents.first() else {
+            return Ok(());
+        };
+        match tokio::time::timeout(PROBE, list(&self.cluster, served)).await {
+            Ok(Ok(_)) => Ok(()),
+            Ok(Err(error)) => Err(error.to_string()),
+            Err(_) => Err(format!("no answer within {} s", PROBE.as_secs())),
         }
     }
 
@@ -357,10 +423,17 @@ impl Observed {
 
     /// Reads what runs where. Who may read intents alone still learns of these.
     async fn copies(&self) -> Option<Copies> {
-        let (bindings, claims) = self.copies.as_ref()?;
-        let (bindings, claims) = futures::join!(list(&self.cluster, bindings), list(&self.cluster, claims));
+        let [bindings, claims, clusters] = self
+            .copies
+            .as_ref()?
+            .each_ref()
+            .map(|served| list(&self.cluster, served));
+        let (bindings, claims, clusters) = futures::join!(bindings, claims, clusters);
         Some(match (bindings, claims) {
-            (Ok(bindings), Ok(claims)) => Copies::of(&bindings, &claims),
+            // Who may not list clusters isn't told which of them cannot be reached.
+            (Ok(bindings), Ok(claims)) => {
+                Copies::of(&bindings, &claims).in_clusters(&clusters.unwrap_or_default())
+            }
             (Err(error), _) | (_, Err(error)) => Copies::unknown(error.to_string()),
         })
     }

@@ -40,6 +40,8 @@ pub struct Wait {
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct Shown {
     phase: String,
+    /// The phases of the attempt so far.
+    passed: Vec<String>,
     standing: Standing,
     /// What it waits for, or why it has ended as it has.
     why: Option<String>,
@@ -55,12 +57,22 @@ fn shown(kind: &api::Kind, intent: &Value) -> Option<Shown> {
     let wait = state.waiting_for.as_ref();
     Some(Shown {
         phase: state.phase.to_owned(),
+        passed: passed(intent),
         standing: state.standing,
         why: wait
             .map(|wait| wait.reason.clone())
             .or_else(|| said.filter(|said| !said.is_empty()).map(str::to_owned)),
         asks: wait.is_some_and(WaitingFor::asks_a_person),
     })
+}
+
+fn passed(intent: &Value) -> Vec<String> {
+    let steps = intent.pointer("/status/steps").and_then(Value::as_array);
+    let names = steps
+        .into_iter()
+        .flatten()
+        .filter_map(|step| step["name"].as_str());
+    names.map(str::to_owned).collect()
 }
 
 /// An intent that was found.
@@ -70,7 +82,22 @@ struct Found {
     shown: Shown,
 }
 
+/// How long is waited by default.
+const TIMEOUT: SignedDuration = SignedDuration::from_hours(1);
+
 impl Wait {
+    /// Waits for what an intent asks for. `name`: with its namespace.
+    pub fn for_intent(kind: &str, name: String, cluster: ClusterArgs) -> Self {
+        Self {
+            name,
+            namespace: None,
+            kind: Some(kind.to_owned()),
+            phase: None,
+            timeout: TIMEOUT,
+            cluster,
+        }
+    }
+
     pub async fn run(self) -> Result<ExitCode> {
         let cluster = self.cluster.connect().await?;
         let served = served(&cluster, self.kind.as_deref()).await?;
@@ -81,8 +108,13 @@ impl Wait {
         }
         let until = Instant::now() + self.timeout.unsigned_abs();
         let mut told = None;
+        let mut missing = false;
         loop {
             let found = self.find(&cluster, &served).await?;
+            if found.is_none() && !std::mem::replace(&mut missing, true) {
+                let name = &self.name;
+                output::note(format!("note: no intent {name} is there yet: it is waited for"));
+            }
             if let Some(found) = &found {
                 let news = (
                     found.shown.phase.clone(),
@@ -147,7 +179,16 @@ impl Wait {
     fn is_over(&self, found: &Found) -> Option<Result<()>> {
         let shown = &found.shown;
         let has_come = match &self.phase {
-            Some(wanted) => shown.phase.eq_ignore_ascii_case(wanted),
+            // It may be over by the time somebody asks; what has ended otherwise, or comes again, counts as it is.
+            Some(wanted) => {
+                let failed = shown.standing.is_over() && shown.standing != Standing::Done;
+                let passed = shown
+                    .passed
+                    .iter()
+                    .filter(|_| found.kind == "Migration" && !failed);
+                let mut phases = passed.chain([&shown.phase]);
+                phases.any(|phase| phase.eq_ignore_ascii_case(wanted))
+            }
             None => matches!(shown.standing, Standing::InForce | Standing::Done),
         };
         if has_come {

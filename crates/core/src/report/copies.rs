@@ -1,6 +1,7 @@
 //! What runs where: the copies of workloads in the members, as Karmada's bindings and the claims of intents have them.
 
 use std::borrow::Borrow;
+use std::collections::BTreeSet;
 use std::fmt;
 
 use jiff::Timestamp;
@@ -84,6 +85,10 @@ pub enum CopyState {
     Held,
     /// The cluster isn't chosen any more, and still reports a copy.
     Leaving,
+    /// Karmada reports it as healthy, and the intent that has told it to stop has not seen it run since.
+    Unconfirmed,
+    /// Its cluster can't be reached: what Karmada reports is from before.
+    Unknown,
 }
 
 impl Copies {
@@ -114,10 +119,45 @@ impl Copies {
         }
     }
 
+    /// Takes in which clusters cannot be reached: what is reported of copies there is from before.
+    #[must_use]
+    pub fn in_clusters(mut self, clusters: &[impl Borrow<Value>]) -> Self {
+        let mut lost = clusters
+            .iter()
+            .map(Borrow::borrow)
+            .filter(|cluster| !is_ready(cluster));
+        let lost: Vec<String> = lost
+            .by_ref()
+            .filter_map(|one| one["metadata"]["name"].as_str().map(str::to_owned))
+            .collect();
+        let copies = self.workloads.iter_mut().flat_map(|one| &mut one.clusters);
+        for copy in copies.filter(|copy| lost.contains(&copy.cluster)) {
+            (copy.state, copy.message, copy.since) = (CopyState::Unknown, None, None);
+        }
+        self
+    }
+
+    /// Takes in of which workloads nobody was seen running since one was told to stop.
+    pub(super) fn confirm(&mut self, down: &BTreeSet<WorkloadKey>) {
+        let workloads = self.workloads.iter_mut().filter(|one| down.contains(&one.key));
+        let copies = workloads.flat_map(|one| &mut one.clusters);
+        for copy in copies.filter(|copy| copy.state == CopyState::Healthy) {
+            (copy.state, copy.since) = (CopyState::Unconfirmed, None);
+        }
+    }
+
     /// Returns how many workloads have a copy that is not as it should be.
     pub(super) fn ailing(&self) -> usize {
         self.workloads.iter().filter(|one| one.is_ailing()).count()
     }
+}
+
+/// A cluster that has said nothing yet counts as one that can be reached.
+fn is_ready(cluster: &Value) -> bool {
+    let conditions = cluster.pointer("/status/conditions").and_then(Value::as_array);
+    let mut all = conditions.into_iter().flatten();
+    all.find(|condition| condition["type"] == "Ready")
+        .is_none_or(|condition| condition["status"] == "True")
 }
 
 fn read<T: DeserializeOwned>(objects: &[impl Borrow<Value>]) -> Result<Vec<T>, serde_json::Error> {
@@ -198,7 +238,7 @@ impl fmt::Display for WorkloadKey {
 
 impl CopyState {
     pub(super) const fn is_ailing(self) -> bool {
-        matches!(self, Self::Unhealthy | Self::NotApplied)
+        matches!(self, Self::Unhealthy | Self::NotApplied | Self::Unknown)
     }
 
     /// Returns the state in words.
@@ -208,9 +248,11 @@ impl CopyState {
             Self::Applied => "applied, health not known",
             Self::Unhealthy => "not healthy",
             Self::NotApplied => "not applied",
-            Self::Unreported => "nothing known of it yet",
+            Self::Unreported => "no status yet",
             Self::Held => "held",
             Self::Leaving => "leaving",
+            Self::Unconfirmed => "not seen running yet",
+            Self::Unknown => "not known: its cluster cannot be reached",
         }
     }
 }
@@ -403,6 +445,33 @@ mod tests {
         };
         assert_eq!(state(Some("east")), [CopyState::Healthy, CopyState::Held]);
         assert_eq!(state(None), [CopyState::Held, CopyState::Held]);
+    }
+
+    #[test]
+    fn what_karmada_reports_of_a_cluster_that_is_lost_or_of_a_job_that_was_told_to_stop_is_not_believed() {
+        let reports = json!([
+            {"clusterName": "east", "applied": true, "health": "Healthy"},
+            {"clusterName": "west", "applied": true, "health": "Healthy"},
+        ]);
+        let cluster = |name: &str, ready: &str| json!({"metadata": {"name": name}, "status": {"conditions": [{"type": "Ready", "status": ready}]}});
+        let clusters = [
+            cluster("east", "True"),
+            cluster("west", "Unknown"),
+            json!({"metadata": {"name": "north"}}),
+        ];
+        let mut copies =
+            Copies::of(&[binding(&["east", "west", "north"], reports)], NONE).in_clusters(&clusters);
+        let all = |copies: &Copies| states(copies).iter().map(|one| one.1).collect::<Vec<_>>();
+        assert_eq!(
+            all(&copies),
+            [CopyState::Healthy, CopyState::Unknown, CopyState::Unreported]
+        );
+        assert_eq!(copies.ailing(), 1);
+        copies.confirm(&BTreeSet::from([copies.workloads[0].key.clone()]));
+        assert_eq!(
+            all(&copies),
+            [CopyState::Unconfirmed, CopyState::Unknown, CopyState::Unreported]
+        );
     }
 
     #[test]

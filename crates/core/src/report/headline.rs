@@ -143,6 +143,9 @@ fn migrations(overview: &Overview, items: &mut Vec<Item>) {
                     format!("{workload} has not been seen running since {}", instant(since)),
                 );
             }
+            if status.phase == Phase::RollingBack {
+                push(items, Rank::RolledBack, format!("{who} is being rolled back"));
+            }
             if let Some(text) = Summary::of(migration, workload).asks() {
                 push(items, Rank::WaitsForYou, text);
             }

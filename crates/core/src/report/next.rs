@@ -77,8 +77,15 @@ fn by_itself(one: &Summary, now: Timestamp) -> Option<String> {
         return (one.standing == Standing::Failed && !is_asked_for)
             .then(|| "fix what it says, and change its file or ask again under another name".to_owned());
     }
-    if let Some(timed) = wait.and_then(|wait| timed(wait, now)) {
-        return Some(timed);
+    if let Some((wait, timed)) = wait.and_then(|wait| Some((wait, timed(wait, now)?))) {
+        // What is waited for comes first; that it doesn't come is the exception.
+        let is_limit = wait.then.as_deref().is_some_and(|then| then != "go on");
+        let waits = is_limit && wait.code == WaitCode::Evidence;
+        return Some(if waits {
+            format!("it goes on when that is so; else {timed}")
+        } else {
+            timed
+        });
     }
     let words = match (one.standing, wait) {
         (Standing::InForce, None) => "nothing to do: it stays in force",

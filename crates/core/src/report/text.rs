@@ -73,7 +73,8 @@ impl View {
 
     /// Adds what runs where.
     #[must_use]
-    pub fn with_copies(mut self, copies: Copies) -> Self {
+    pub fn with_copies(mut self, mut copies: Copies) -> Self {
+        copies.confirm(&self.intents.workloads_down());
         self.copies = Some(copies);
         self
     }

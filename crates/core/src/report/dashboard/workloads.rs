@@ -1,6 +1,6 @@
 //! What runs where, as a table: a row for each copy.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use super::intents::ago;
 use super::lines::{Line, table};
@@ -100,13 +100,26 @@ fn rows(one: &WorkloadCopies, layout: &Layout) -> Vec<Vec<String>> {
 const fn style(state: CopyState) -> anstyle::Style {
     match state {
         CopyState::Healthy => GOOD,
-        CopyState::Unhealthy | CopyState::NotApplied => BAD,
-        CopyState::Held | CopyState::Leaving | CopyState::Unreported => BUSY,
+        CopyState::Unhealthy | CopyState::NotApplied | CopyState::Unknown => BAD,
+        CopyState::Held | CopyState::Leaving | CopyState::Unreported | CopyState::Unconfirmed => BUSY,
         CopyState::Applied => QUIET,
     }
 }
 
 impl Overview {
+    /// Returns the workloads of which nobody was seen running since a migration has told one to stop.
+    pub(in crate::report) fn workloads_down(&self) -> BTreeSet<WorkloadKey> {
+        let down = self.migrations.iter().filter(|migration| {
+            let status = migration.status.as_ref();
+            let journal = status.and_then(|status| status.journal_in_force());
+            let goes_on = status.is_some_and(|status| !status.phase.is_terminal());
+            goes_on
+                && journal.is_some_and(|journal| journal.down_since.is_some() && journal.up_since.is_none())
+        });
+        down.map(|migration| WorkloadKey::of(migration, &migration.spec.workload))
+            .collect()
+    }
+
     /// Returns the workloads that intents are about, and whether one of these goes on.
     pub(in crate::report) fn workloads_named(&self) -> BTreeMap<WorkloadKey, bool> {
         let migrations = self.migrations.iter().map(super::migration::summary);
