@@ -51,11 +51,15 @@ fn check_size(clone: &Repository) -> Result<(), git2::Error> {
     let (mut next, mut seen) = (vec![(head.peel_to_tree()?, 0)], 0);
     while let Some((tree, depth)) = next.pop() {
         if depth > DEEPEST {
-            return Err(too_much(format!("HEAD has files below more than {DEEPEST} folders")));
+            return Err(too_much(format!(
+                "HEAD has files below more than {DEEPEST} folders"
+            )));
         }
         seen += tree.len();
         if seen > COMPARED {
-            return Err(too_much(format!("HEAD has more than {COMPARED} files and folders")));
+            return Err(too_much(format!(
+                "HEAD has more than {COMPARED} files and folders"
+            )));
         }
         for entry in &tree {
             if entry.kind() == Some(ObjectType::Tree) {
