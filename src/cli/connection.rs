@@ -27,7 +27,7 @@ pub struct ClusterArgs {
 }
 
 impl ClusterArgs {
-    /// Returns whether a control plane was named: then it is told when it can't be asked.
+    /// Returns whether a control plane was named: then it is said if it can't be asked.
     pub const fn is_named(&self) -> bool {
         self.kubeconfig.is_some() || self.context.is_some()
     }

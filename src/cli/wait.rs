@@ -179,7 +179,7 @@ impl Wait {
     fn is_over(&self, found: &Found) -> Option<Result<()>> {
         let shown = &found.shown;
         let has_come = match &self.phase {
-            // It may be over by the time somebody asks; what has ended otherwise, or comes again, counts as it is.
+            // A phase may be over before it is asked for. Of an intent that failed, or whose phases come again, only the present one counts.
             Some(wanted) => {
                 let failed = shown.standing.is_over() && shown.standing != Standing::Done;
                 let passed = shown

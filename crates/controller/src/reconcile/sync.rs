@@ -402,7 +402,7 @@ impl Sync {
         if !self.placed.objects.is_empty() || self.source.has_gaps() || own.path == "." || had {
             return None;
         }
-        // What can't be read is told when it is.
+        // A tree that can't be read is reported where it is read for its files.
         let is_there = self
             .source
             .repo

@@ -5,8 +5,9 @@ use std::collections::BTreeSet;
 use futures::future::join_all;
 use serde_json::Value;
 
-use super::served;
+use super::ask::get;
 use cutover_cluster::{Answer, Cluster};
+use cutover_core::intent::Seen;
 use cutover_core::intent::dependencies::{MOST, Presence, Reference, references};
 use cutover_karmada::name::{ClusterName, Gvk, ObjectKey};
 use cutover_karmada::{ResourceBinding, meta};
@@ -49,22 +50,10 @@ async fn presence(
         Answer::Unknown { why } => return Presence::Unknown(why),
     }
     // Its binding says whether Karmada has it, and where it goes; its content is not looked at.
-    let read = async {
-        let served = served(cluster, &Gvk::new("work.karmada.io/v1alpha2", "ResourceBinding")).await;
-        let served = served.map_err(|error| error.to_string())?;
-        let name = meta::binding_name(&reference.name, reference.kind);
-        match cluster
-            .reader()
-            .get_as(&served, Some(namespace), &name)
-            .await
-            .answer
-        {
-            Answer::Found(binding) => Ok::<Option<ResourceBinding>, String>(Some(binding)),
-            Answer::NotFound => Ok(None),
-            Answer::Unknown { why } => Err(why),
-        }
-    };
-    match read.await {
+    let kind = Gvk::new("work.karmada.io/v1alpha2", "ResourceBinding");
+    let name = meta::binding_name(&reference.name, reference.kind);
+    let read: Seen<Option<ResourceBinding>> = get(cluster, kind, Some(namespace), &name).await;
+    match read.get() {
         Ok(Some(binding)) => {
             let mut listed = binding.spec.clusters.iter();
             let goes_there = listed.any(|listed| listed.name == *target);
@@ -78,6 +67,6 @@ async fn presence(
             }
         }
         Ok(None) => Presence::Missing,
-        Err(why) => Presence::Unknown(why),
+        Err(why) => Presence::Unknown(why.0),
     }
 }

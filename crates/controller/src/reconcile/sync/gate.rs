@@ -564,7 +564,7 @@ pub(super) async fn list<T: DeserializeOwned>(
     }
 }
 
-async fn get<T: DeserializeOwned>(
+pub(super) async fn get<T: DeserializeOwned>(
     cluster: &Cluster,
     gvk: &Gvk,
     namespace: Option<&str>,

@@ -5,11 +5,11 @@ use std::collections::BTreeMap;
 use jiff::Timestamp;
 use serde_json::Value;
 
-use super::gate::{CLUSTERS, list};
+use super::gate::{CLUSTERS, get, list};
 use super::report::Problem;
 use super::{Sync, dirty::Dirty};
 use crate::reconcile::intents::served;
-use cutover_cluster::{Answer, Exactly, Lookup, Mode, Written};
+use cutover_cluster::{Exactly, Mode, Written};
 use cutover_core::api::{self, SYNC_MANAGER};
 use cutover_core::config::Migrations;
 use cutover_core::intent::driven;
@@ -85,16 +85,12 @@ impl Sync {
         let settings = self.migrations();
         for _ in 0..STEPS {
             // Afresh: what was answered a moment ago, by another replica too, is not answered again.
-            let Some(template) = self.read_template(&entry.gvk, key).await? else {
+            let namespace = key.namespace.as_deref();
+            let template = get(&self.cluster, &entry.gvk, namespace, &key.name).await?;
+            let Some(template) = template else {
                 return Ok(());
             };
-            let live: Vec<Value> = list(
-                &self.cluster,
-                api::API_VERSION,
-                "Migration",
-                key.namespace.as_deref(),
-            )
-            .await?;
+            let live: Vec<Value> = list(&self.cluster, api::API_VERSION, "Migration", namespace).await?;
             let clusters: Vec<Value> = list(&self.cluster, CLUSTERS, "Cluster", None).await?;
             let names = clusters
                 .iter()
@@ -104,33 +100,11 @@ impl Sync {
                 return Ok(());
             };
             if !self.take(&entry.gvk, &template, step).await? {
-                // Somebody was quicker, and that is told.
+                // Another client changed it first: the watch reports that, and it is looked at again.
                 return Ok(());
             }
         }
         Ok(())
-    }
-
-    async fn read_template(&self, gvk: &Gvk, key: &ObjectKey) -> Result<Option<Value>, String> {
-        let served = match self
-            .cluster
-            .lookup(gvk)
-            .await
-            .map_err(|error| error.to_string())?
-        {
-            Lookup::Served(served) => served,
-            Lookup::NotServed => return Ok(None),
-        };
-        let read = self
-            .cluster
-            .reader()
-            .get(&served, key.namespace.as_deref(), &key.name)
-            .await;
-        match read.answer {
-            Answer::Found(template) => Ok(Some(template)),
-            Answer::NotFound => Ok(None),
-            Answer::Unknown { why } => Err(why),
-        }
     }
 
     /// Returns whether it was done: not where the object is another one by now.
