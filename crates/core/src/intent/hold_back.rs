@@ -14,7 +14,7 @@ use super::driven::{self, Driven};
 use super::record;
 use super::rollout_policy::{Labels, Selected, labels};
 use crate::api::{self, MigrationSpec, MigrationStatus, Phase, ShiftPhase, WorkloadRef, claim_name};
-use crate::manifest::{Entry, Shelf};
+use crate::manifest::{Entry, ObjectMap};
 use cutover_karmada::ResourceSelector;
 use cutover_karmada::name::ObjectKey;
 
@@ -90,7 +90,7 @@ pub struct Holding {
 /// Returns the objects that sync must not apply, and for whose sake.
 ///
 /// Costs nothing to speak of while nothing moves; else the policies that can be about what moves, for each of that.
-pub fn held_back(desired: &Shelf<Entry>, live: Live<'_>) -> Holding {
+pub fn held_back(desired: &ObjectMap<Entry>, live: Live<'_>) -> Holding {
     let intents = Intents::read(desired, live);
     let something_moves = !intents.holds.is_empty();
     let mut held = BTreeMap::new();
@@ -177,7 +177,7 @@ struct Intents {
 }
 
 impl Intents {
-    fn read(desired: &Shelf<Entry>, live: Live<'_>) -> Self {
+    fn read(desired: &ObjectMap<Entry>, live: Live<'_>) -> Self {
         let mut intents = Self::default();
         let mut last: BTreeMap<ObjectKey, (Option<Timestamp>, Vec<Left>)> = BTreeMap::new();
         let mut seen = BTreeSet::new();
@@ -275,7 +275,7 @@ impl Intents {
     }
 
     /// The same for every workload in Git that a policy selects.
-    fn hold_selected(&mut self, policy: &Value, desired: &Shelf<Entry>, live: Live<'_>) {
+    fn hold_selected(&mut self, policy: &Value, desired: &ObjectMap<Entry>, live: Live<'_>) {
         let selected = Selected::of(policy);
         let namespace = Some(selected.namespace()).filter(|namespace| !namespace.is_empty());
         for kind in selected.kinds() {
@@ -303,7 +303,7 @@ impl Intents {
 
     /// A shift that Git asks for and that hasn't ended: what comes in the same push must not come before its pin. Once it
     /// rests, its claim says what is held.
-    fn hold_asked(&mut self, desired: &Shelf<Entry>, live: Live<'_>) {
+    fn hold_asked(&mut self, desired: &ObjectMap<Entry>, live: Live<'_>) {
         for entry in desired.of_kind(api::GROUP, SHIFT) {
             let there = (live.object)(&entry.key);
             let status = there.as_ref().and_then(|there| there.get("status"));
@@ -336,7 +336,7 @@ impl Intents {
     }
 
     /// A claim holds whatever the intent says that owns it: it is taken first and given up last.
-    fn hold_claimed(&mut self, desired: &Shelf<Entry>, live: Live<'_>) {
+    fn hold_claimed(&mut self, desired: &ObjectMap<Entry>, live: Live<'_>) {
         let mut others: BTreeMap<&str, &Value> = BTreeMap::new();
         // One that stands, or only guards, keeps nothing from the workload.
         let is_true = |claim: &Value, pointer: &str| claim.pointer(pointer) == Some(&Value::Bool(true));
@@ -519,7 +519,7 @@ const POLICIES: [&str; 4] = [
 
 /// Returns the policies in Git that select the workload, as Git has them or as they are applied now.
 fn policies_over(
-    desired: &Shelf<Entry>,
+    desired: &ObjectMap<Entry>,
     live: Live<'_>,
     workload: &ObjectKey,
     forms: &[&Value],

@@ -8,11 +8,11 @@ mod edit;
 mod entry;
 mod error;
 mod object;
+mod object_map;
 mod obstacle;
 mod position;
 mod scalar;
 mod set;
-mod shelf;
 mod write;
 mod yaml;
 
@@ -23,10 +23,10 @@ use serde_json::Value;
 pub use edit::{Change, NotEditable, edit};
 pub use entry::{Entries, Entry, Origin, Packer};
 pub use error::{Error, Problem};
+pub use object_map::{Defined, ObjectMap};
 pub use obstacle::Obstacle;
 pub use position::{Mark, Positions};
 pub use set::{Duplicate, Set};
-pub use shelf::{Defined, Shelf};
 pub use write::block;
 
 /// What a file may cost: who gets there is refused in time.

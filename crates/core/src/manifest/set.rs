@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Bound;
 use std::sync::Arc;
 
-use super::{Defined, Entries, Entry, Error, Manifest, Mark, Parsed, Problem, Shelf};
+use super::{Defined, Entries, Entry, Error, Manifest, Mark, ObjectMap, Parsed, Problem};
 use cutover_base::budget::{Budget, Limit};
 use cutover_karmada::name::{Gvk, Location, ObjectKey};
 
@@ -15,7 +15,7 @@ use cutover_karmada::name::{Gvk, Location, ObjectKey};
 #[derive(Clone, Debug)]
 pub struct Set<T = Manifest> {
     /// Every definition; more than one of an object is an error.
-    objects: Shelf<T>,
+    objects: ObjectMap<T>,
     files: BTreeMap<Arc<str>, Box<[Arc<T>]>>,
     errors: BTreeMap<Arc<str>, Vec<Error>>,
     /// How many errors are kept, and how many may be; of each file there is always one.
@@ -29,7 +29,7 @@ pub struct Set<T = Manifest> {
 impl<T> Default for Set<T> {
     fn default() -> Self {
         Self {
-            objects: Shelf::default(),
+            objects: ObjectMap::default(),
             files: BTreeMap::new(),
             errors: BTreeMap::new(),
             kept: 0,

@@ -16,7 +16,7 @@ use cutover_core::config::DriftMode;
 use cutover_core::intent::hold_back::{HeldBy, Live, Why, held_back};
 use cutover_core::intent::record::digest;
 use cutover_core::intent::rollout_policy::{Labels, labels};
-use cutover_core::manifest::{Entry, Manifest, Mark, Positions, Shelf};
+use cutover_core::manifest::{Entry, Manifest, Mark, ObjectMap, Positions};
 use cutover_core::plan::drift::{self, ApplyContext, DriftedField};
 use cutover_core::plan::glance::is_in_sync;
 use cutover_core::plan::{Action, Change, Decision, Rank, normalise, owned_matches};
@@ -205,7 +205,7 @@ pub(super) fn held_strays(
     placed: &Placed,
     strays: &BTreeMap<ObjectKey, Arc<Value>>,
 ) -> BTreeMap<ObjectKey, HeldBy> {
-    let mut wanted = Shelf::default();
+    let mut wanted = ObjectMap::default();
     // What is live stands for what Git would want of it: intents hold it all the same.
     for (key, live) in strays {
         wanted.insert(Arc::new(Entry::from(&as_written(key, live))));
@@ -241,7 +241,7 @@ fn as_written(key: &ObjectKey, live: &Value) -> Manifest {
 pub(super) const HOLDING: [&str; 5] = ["Migration", "ReplicaShift", "Rollout", "RolloutPolicy", "Claim"];
 
 impl Held {
-    pub(super) fn look(observer: &Observer, objects: &Shelf<Entry>) -> Self {
+    pub(super) fn look(observer: &Observer, objects: &ObjectMap<Entry>) -> Self {
         let unknown = Self::ignorance(observer);
         let live = Live {
             migrations: &observer.list(api::GROUP, "Migration"),

@@ -13,7 +13,7 @@ use cutover_core::api::SYNC_MANAGER;
 use cutover_core::config::{self, Config};
 use cutover_core::error::{Error, Kind};
 use cutover_core::intent::record::digest;
-use cutover_core::manifest::{Entry, Shelf};
+use cutover_core::manifest::{Entry, ObjectMap};
 use cutover_core::plan::applyset::set_id;
 use cutover_core::plan::drift::ApplyContext;
 use cutover_git::Skipped;
@@ -97,7 +97,7 @@ impl Selection {
 #[derive(Clone, Debug)]
 pub struct Desired {
     pub revision: Revision,
-    pub objects: Shelf<Entry>,
+    pub objects: ObjectMap<Entry>,
     /// Objects of files that could not be read in full: what Git wants of them is not known.
     pub frozen: Arc<BTreeSet<ObjectKey>>,
     /// Why it may want more than that, if it may.

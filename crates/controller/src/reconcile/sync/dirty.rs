@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use cutover_core::manifest::{Entry, Shelf};
+use cutover_core::manifest::{Entry, ObjectMap};
 use cutover_karmada::name::ObjectKey;
 
 /// Some objects by their keys, or all there are.
@@ -40,7 +40,7 @@ impl Dirty {
     /// Returns those of the objects that are among these.
     pub(super) fn of<'a>(
         &'a self,
-        objects: &'a Shelf<Entry>,
+        objects: &'a ObjectMap<Entry>,
     ) -> Box<dyn Iterator<Item = &'a Arc<Entry>> + 'a> {
         if self.all {
             Box::new(objects.values())

@@ -5,14 +5,14 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use cutover_cluster::{Cluster, Lookup, Served};
-use cutover_core::manifest::{Entry, Set, Shelf};
+use cutover_core::manifest::{Entry, ObjectMap, Set};
 use cutover_karmada::name::{Gvk, ObjectKey};
 
 /// The objects of a revision by where they go.
 #[derive(Debug, Default)]
 pub(super) struct Placed {
     /// At most one of each key.
-    pub(super) objects: Shelf<Entry>,
+    pub(super) objects: ObjectMap<Entry>,
     /// Objects that can't be placed, by what is written, and why.
     pub(super) refused: BTreeMap<ObjectKey, (Arc<Entry>, String)>,
     /// Objects of files that could not be read in full.

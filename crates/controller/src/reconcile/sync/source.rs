@@ -14,7 +14,7 @@ use super::report::Problem;
 use super::whole;
 use cutover_base::budget::{Exceeded, Limit, Size};
 use cutover_cluster::Outcome;
-use cutover_core::manifest::{self, Entries, Entry, Packer, Set, Shelf};
+use cutover_core::manifest::{self, Entries, Entry, ObjectMap, Packer, Set};
 use cutover_git::{self as repo, BlobId, Change, ChangeKind, Changes, Repo, Skipped};
 use cutover_karmada::name::{Gvk, Location, ObjectKey, Revision};
 
@@ -397,7 +397,11 @@ impl Source {
     }
 
     /// Says of failures where the field stands that the server has named: reads the files of those objects again, each once.
-    pub(super) async fn locate(&self, objects: &Shelf<Entry>, outcomes: &mut BTreeMap<ObjectKey, Outcome>) {
+    pub(super) async fn locate(
+        &self,
+        objects: &ObjectMap<Entry>,
+        outcomes: &mut BTreeMap<ObjectKey, Outcome>,
+    ) {
         let mut wanted: BTreeMap<(BlobId, String), Vec<Wanted<'_>>> = BTreeMap::new();
         for (key, outcome) in outcomes {
             let Some(entry) = objects.get(key) else { continue };

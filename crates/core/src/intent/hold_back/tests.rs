@@ -38,7 +38,7 @@ metadata: {namespace: shop, name: orders-to-west}
 spec: {to: west, workload: {apiVersion: flink.apache.org/v1beta1, kind: FlinkDeployment, name: orders}}
 ";
 
-fn git(files: &[&str]) -> Shelf<Entry> {
+fn git(files: &[&str]) -> ObjectMap<Entry> {
     let read = files.iter().flat_map(|text| {
         let read = Packer::default().read(Source::new("a.yaml"), text.as_bytes(), &Limits::default());
         assert_eq!(read.errors, []);

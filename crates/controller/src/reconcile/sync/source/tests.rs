@@ -342,7 +342,7 @@ async fn fields_that_are_refused_are_found_in_one_look_at_their_file() {
         .push(&[("a.yaml", &file), ("copy/a.yaml", "# nothing\n")])
         .await;
     scene.advance(&revision).await.unwrap();
-    let (mut objects, mut outcomes) = (Shelf::default(), BTreeMap::new());
+    let (mut objects, mut outcomes) = (ObjectMap::default(), BTreeMap::new());
     for entry in scene.source.set.iter() {
         let failure = cutover_cluster::Failure {
             message: "refused".to_owned(),
