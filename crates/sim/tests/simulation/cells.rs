@@ -1,8 +1,7 @@
 //! What comes between, in each phase of each kind: it comes to an end or to rest, or stands and says why; one copy runs in the end,
 //! and at no time two.
 //!
-//! `cargo test --package cutover-sim --test cells -- --nocapture` prints the table.
-#![allow(clippy::unwrap_used, clippy::panic, clippy::print_stdout, reason = "a test")]
+//! `cargo test --package cutover-sim --test simulation cells -- --nocapture` prints the table.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write;

@@ -1,5 +1,4 @@
 //! What comes between while a plan guards, or fails over: whose copy stays, and what people are told.
-#![allow(clippy::unwrap_used, reason = "a test")]
 
 use cutover_core::api::{Belt, FailoverPhase as Phase, FailoverPlanStatus};
 use cutover_karmada::PurgeMode;

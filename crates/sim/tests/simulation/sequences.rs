@@ -1,5 +1,4 @@
 //! What two things do that come one after the other, or a word that comes late: the table of single ones (`cells.rs`) can't show it.
-#![allow(clippy::unwrap_used, reason = "a test")]
 
 use cutover_core::api::{Assumption, Fact, Phase, RollBackStage};
 use cutover_core::intent::pin;

@@ -1,5 +1,4 @@
 //! A migration in the simulated world: plain, killed at every line, with requests that come late, in any order.
-#![allow(clippy::unwrap_used, reason = "a test")]
 
 use cutover_core::api::Phase;
 use cutover_karmada::name::ClusterName;

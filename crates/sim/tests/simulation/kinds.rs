@@ -1,6 +1,5 @@
 //! Every kind of intents in the simulated world, alone and together: plain, killed at every line, with requests that come late, in
 //! any order.
-#![allow(clippy::unwrap_used, reason = "a test")]
 
 use cutover_core::api::{FailoverPhase, Phase, RolloutPhase, ShiftPhase, SuspensionPhase};
 use cutover_karmada::PurgeMode;

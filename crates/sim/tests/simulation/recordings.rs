@@ -1,6 +1,5 @@
 //! What real runs have sent (`crates/sim/recordings`: of the sandbox, made by `tests/all/recordings.rs`, and of real control planes), the
 //! simulation sends as well, in the same order.
-#![allow(clippy::unwrap_used, reason = "a test")]
 
 use std::path::Path;
 
