@@ -2,6 +2,7 @@
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
+use serde_with::skip_serializing_none;
 
 use super::cluster::Cluster;
 use super::selector::LabelSelector;
@@ -9,16 +10,13 @@ use super::{LabelRequirement, Rest};
 use crate::name::ClusterName;
 
 /// Karmada's `ClusterAffinity`: everything that is given must match; nothing given matches every cluster.
+#[skip_serializing_none]
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct ClusterAffinity {
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub label_selector: Option<LabelSelector>,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub field_selector: Option<FieldSelector>,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cluster_names: Option<Vec<ClusterName>>,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub exclude: Option<Vec<ClusterName>>,
     #[serde(flatten)]
     #[schemars(skip)]

@@ -8,12 +8,14 @@ use kube::CustomResource;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
+use serde_with::skip_serializing_none;
 
 use super::placement::Placement;
 use super::policy::{DispatchSuspension, Failover, PurgeMode, abort};
 use super::{Rest, schema};
 use crate::name::ClusterName;
 
+#[skip_serializing_none]
 #[derive(CustomResource, Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[kube(
     group = "work.karmada.io",
@@ -42,7 +44,6 @@ pub struct ResourceBindingSpec {
     /// The clusters in use; an atomic list. Works are written in this order.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub clusters: Vec<TargetCluster>,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub placement: Option<Placement>,
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub graceful_eviction_tasks: Vec<EvictionTask>,
@@ -51,17 +52,14 @@ pub struct ResourceBindingSpec {
     pub required_by: Vec<BindingSnapshot>,
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub scheduler_name: String,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub failover: Option<Failover>,
     #[serde(default = "abort", skip_serializing_if = "String::is_empty")]
     #[schemars(extend("enum" = ["Abort", "Overwrite"]))]
     pub conflict_resolution: String,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(default)]
     #[schemars(schema_with = "schema::time")]
     pub reschedule_triggered_at: Option<Time>,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub suspension: Option<Suspension>,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub preserve_resources_on_deletion: Option<bool>,
     #[serde(flatten)]
     #[schemars(schema_with = "schema::more_of_binding")]
@@ -144,13 +142,12 @@ pub struct TargetCluster {
 }
 
 /// A cluster that the workload leaves, and how.
+#[skip_serializing_none]
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct EvictionTask {
     pub from_cluster: ClusterName,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub purge_mode: Option<PurgeMode>,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub replicas: Option<i32>,
     #[schemars(
         length(min = 1, max = 32),
@@ -161,14 +158,12 @@ pub struct EvictionTask {
     #[schemars(length(max = 1024))]
     pub message: String,
     pub producer: String,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub grace_period_seconds: Option<i32>,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub suppress_deletion: Option<bool>,
     /// The state that goes into labels of the new copy.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub preserved_label_state: BTreeMap<String, String>,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(default)]
     #[schemars(schema_with = "schema::time")]
     pub creation_timestamp: Option<Time>,
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
@@ -225,18 +220,18 @@ pub struct ResourceBindingStatus {
     pub rest: Rest,
 }
 
+#[skip_serializing_none]
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct AggregatedStatus {
     pub cluster_name: ClusterName,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(default)]
     #[schemars(schema_with = "schema::object")]
     pub status: Option<Value>,
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub applied: bool,
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub applied_message: String,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub health: Option<Health>,
     #[serde(flatten)]
     #[schemars(skip)]

@@ -7,11 +7,13 @@ use kube::CustomResource;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
+use serde_with::skip_serializing_none;
 
 use super::affinity::ClusterAffinity;
 use super::selector::ResourceSelector;
 use super::{Rest, schema};
 
+#[skip_serializing_none]
 #[derive(CustomResource, Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[kube(
     group = "policy.karmada.io",
@@ -33,9 +35,7 @@ pub struct OverrideSpec {
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub override_rules: Vec<OverrideRule>,
     /// The deprecated form of a single rule, read only without `overrideRules`.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub target_cluster: Option<ClusterAffinity>,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub overriders: Option<Overriders>,
     #[serde(flatten)]
     #[schemars(skip)]

@@ -3,15 +3,16 @@
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
+use serde_with::skip_serializing_none;
 
 use super::affinity::ClusterAffinity;
 use super::cluster::{Cluster, Taint};
 use super::{Rest, schema};
 
+#[skip_serializing_none]
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct Placement {
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cluster_affinity: Option<ClusterAffinity>,
     /// Groups tried in this order; the first that fits is used.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
@@ -20,7 +21,6 @@ pub struct Placement {
     pub cluster_tolerations: Vec<Toleration>,
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub spread_constraints: Vec<SpreadConstraint>,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub replica_scheduling: Option<ReplicaScheduling>,
     #[serde(flatten)]
     #[schemars(schema_with = "schema::more_of_placement")]
@@ -75,14 +75,13 @@ pub struct SpreadConstraint {
     pub rest: Rest,
 }
 
+#[skip_serializing_none]
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct ReplicaScheduling {
     #[serde(default = "divided")]
     pub replica_scheduling_type: ReplicaSchedulingType,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub replica_division_preference: Option<ReplicaDivision>,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub weight_preference: Option<WeightPreference>,
     #[serde(flatten)]
     #[schemars(skip)]

@@ -5,12 +5,14 @@ use std::ops::{Deref, DerefMut};
 use kube::CustomResource;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
+use serde_with::skip_serializing_none;
 
 use super::placement::Placement;
 use super::selector::ResourceSelector;
 use super::{Rest, schema};
 use crate::name::ClusterName;
 
+#[skip_serializing_none]
 #[derive(CustomResource, Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[kube(
     group = "policy.karmada.io",
@@ -43,19 +45,15 @@ pub struct PropagationSpec {
     pub preemption: String,
     #[serde(default = "default_scheduler")]
     pub scheduler_name: String,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub failover: Option<Failover>,
     /// `Abort` or `Overwrite`.
     #[serde(default = "abort")]
     #[schemars(extend("enum" = ["Abort", "Overwrite"]))]
     pub conflict_resolution: String,
     /// `Lazy`: changes of the policy wait for the next change of the template.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(extend("enum" = ["Lazy"]))]
     pub activation_preference: Option<String>,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub suspension: Option<DispatchSuspension>,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub preserve_resources_on_deletion: Option<bool>,
     #[serde(flatten)]
     #[schemars(schema_with = "schema::more_of_propagation")]
@@ -124,12 +122,11 @@ impl From<ClusterPropagationPolicy> for PropagationPolicy {
 }
 
 /// The part of a suspension that policies and bindings share: what is decided still reaches the members, or not.
+#[skip_serializing_none]
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct DispatchSuspension {
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub dispatching: Option<bool>,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub dispatching_on_clusters: Option<SuspendedClusters>,
     #[serde(flatten)]
     #[schemars(skip)]
@@ -158,26 +155,24 @@ impl DispatchSuspension {
     }
 }
 
+#[skip_serializing_none]
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Failover {
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub application: Option<ApplicationFailover>,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cluster: Option<ClusterFailover>,
     #[serde(flatten)]
     #[schemars(skip)]
     pub rest: Rest,
 }
 
+#[skip_serializing_none]
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct ApplicationFailover {
     pub decision_conditions: DecisionConditions,
     #[serde(default = "gracefully")]
     pub purge_mode: PurgeMode,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub grace_period_seconds: Option<i32>,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub state_preservation: Option<StatePreservation>,
     #[serde(flatten)]
     #[schemars(skip)]

@@ -5,10 +5,12 @@ use kube::CustomResource;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
+use serde_with::skip_serializing_none;
 
 use super::binding::Health;
 use super::{Rest, schema};
 
+#[skip_serializing_none]
 #[derive(CustomResource, Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[kube(
     group = "work.karmada.io",
@@ -30,9 +32,7 @@ use super::{Rest, schema};
 pub struct WorkSpec {
     #[serde(default, skip_serializing_if = "schema::is_default")]
     pub workload: Workload,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub suspend_dispatching: Option<bool>,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub preserve_resources_on_deletion: Option<bool>,
     #[serde(flatten)]
     #[schemars(skip)]
@@ -62,13 +62,13 @@ pub struct WorkStatus {
     pub rest: Rest,
 }
 
+#[skip_serializing_none]
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct ManifestStatus {
     pub identifier: Identifier,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(default)]
     #[schemars(schema_with = "schema::object")]
     pub status: Option<Value>,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub health: Option<Health>,
     #[serde(flatten)]
     #[schemars(skip)]

@@ -7,12 +7,14 @@ use kube::CustomResource;
 use schemars::JsonSchema;
 use serde::de::Error as _;
 use serde::{Deserialize, Deserializer, Serialize};
+use serde_with::skip_serializing_none;
 use sha2::{Digest, Sha256};
 
 use super::{PinnedRule, STATUS_FORMAT};
 use cutover_karmada::name::{ClusterName, ObjectKey};
 
 /// Who may write. Changed by compare-and-swap, always before what it allows is written.
+#[skip_serializing_none]
 #[derive(CustomResource, Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[kube(
     group = "cutover.dev",
@@ -50,7 +52,6 @@ pub struct ClaimSpec {
     /// pin is being taken off.
     pub marker: String,
     /// The one cluster that may run the workload; absent: nobody may.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub writer: Option<ClusterName>,
     /// The workload has no state: every cluster may run it, and `writer` says nothing.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
@@ -59,7 +60,6 @@ pub struct ClaimSpec {
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub guards: bool,
     /// The standing intent that gets it back.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub lender: Option<ClaimOwner>,
     /// The clusters that the binding may list; none: whichever Karmada chooses.
     pub clusters: Vec<ClusterName>,

@@ -5,6 +5,7 @@ use std::fmt;
 use jiff::Timestamp;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
+use serde_with::skip_serializing_none;
 
 use super::Standing;
 use cutover_karmada::name::{ClusterName, Gvk, ObjectKey};
@@ -189,6 +190,7 @@ impl fmt::Display for WaitCode {
 }
 
 /// Why an intent does not go on at the moment.
+#[skip_serializing_none]
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct WaitingFor {
@@ -201,15 +203,12 @@ pub struct WaitingFor {
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub offers: Vec<super::Offer>,
     /// The phase that begins when it is approved.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub approval: Option<super::Phase>,
     /// When the wait began.
     pub since: Timestamp,
     /// When the wait ends by itself; what happens then stands in `then`.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub until: Option<Timestamp>,
     /// What happens at `until`, for instance `roll back`.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub then: Option<String>,
 }
 
@@ -356,6 +355,7 @@ macro_rules! lifecycle {
 pub(super) use lifecycle;
 
 /// The part of a status that is the same for every kind.
+#[skip_serializing_none]
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", default)]
 pub struct Common {
@@ -364,13 +364,10 @@ pub struct Common {
     /// Counts from 1; 0 before the first pass.
     pub attempt: u32,
     /// When the attempt began.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub started_at: Option<Timestamp>,
     /// When the attempt ended; none while it is under way.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub finished_at: Option<Timestamp>,
     /// What it waits for at the moment; none while it goes on.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub waiting_for: Option<WaitingFor>,
     /// `Ready`, `Reconciling`, `Stalled` and `Ended` for every kind alike, and what is particular to the kind.
     #[serde(skip_serializing_if = "Vec::is_empty")]
@@ -382,7 +379,6 @@ pub struct Common {
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub findings: Vec<Finding>,
     /// The Git revision that last applied the spec.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub revision: Option<String>,
     /// The format in which the status is written; a reconciler that knows only earlier ones leaves the intent alone.
     #[serde(skip_serializing_if = "is_zero")]

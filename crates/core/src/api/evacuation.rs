@@ -3,6 +3,7 @@
 use kube::CustomResource;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
+use serde_with::skip_serializing_none;
 
 use super::Intent;
 use super::moves::{MovesRank, MovesSpec, MovesStatus, moves_rank};
@@ -10,6 +11,7 @@ use cutover_karmada::Taint;
 use cutover_karmada::name::ClusterName;
 
 /// Asks for the workloads of a cluster to run elsewhere.
+#[skip_serializing_none]
 #[derive(CustomResource, Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[kube(
     group = "cutover.dev",
@@ -31,10 +33,8 @@ use cutover_karmada::name::ClusterName;
 #[serde(rename_all = "camelCase")]
 pub struct EvacuationSpec {
     /// The cluster to empty; this or `taint`.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cluster: Option<ClusterName>,
     /// Empties every cluster that carries this taint, for as long as this intent is there.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub taint: Option<TaintMatch>,
     /// Whether the cluster takes nothing new meanwhile.
     #[serde(default = "yes")]
@@ -51,16 +51,15 @@ const fn yes() -> bool {
 }
 
 /// Which taint is meant. Everything that is given must match.
+#[skip_serializing_none]
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct TaintMatch {
     /// The key of the taint.
     #[schemars(length(min = 1))]
     pub key: String,
     /// Its value; none: any.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub value: Option<String>,
     /// Its effect, such as `NoExecute`; none: any.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub effect: Option<String>,
 }
 

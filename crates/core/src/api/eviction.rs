@@ -3,11 +3,13 @@
 use jiff::Timestamp;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
+use serde_with::skip_serializing_none;
 
 use super::{MoveState, Watched};
 use cutover_karmada::name::ClusterName;
 
 /// What a later pass needs of an eviction, and can't observe.
+#[skip_serializing_none]
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct Eviction {
@@ -23,19 +25,14 @@ pub struct Eviction {
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub before: Vec<Share>,
     /// Which pods are the workload's.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub pods: Option<String>,
     /// When the cluster was seen to be out of the binding.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub evicted_at: Option<Timestamp>,
     /// For how long all of it was seen ready in the other clusters.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub healthy: Option<Watched>,
     /// What it comes to, once that is certain.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub ends_as: Option<MoveState>,
     /// Why it is put back, or what it came to.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub because: Option<String>,
 }
 

@@ -8,6 +8,7 @@ use jiff::Timestamp;
 use kube::CustomResource;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
+use serde_with::skip_serializing_none;
 
 use super::common::{anything, is_zero, lifecycle, phase_common_journal};
 use super::{
@@ -18,6 +19,7 @@ use cutover_karmada::PurgeMode;
 use cutover_karmada::name::ClusterName;
 
 /// Keeps one workload to one writer when Karmada, or a person, moves it in an emergency.
+#[skip_serializing_none]
 #[derive(CustomResource, Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[kube(
     group = "cutover.dev",
@@ -41,7 +43,6 @@ pub struct FailoverPlanSpec {
     /// The workload that is guarded.
     pub workload: WorkloadRef,
     /// A `WorkloadProfile`; found by kind if absent.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub profile: Option<String>,
     /// A standing pin: a copy that Karmada's failover creates elsewhere is born held, and is let go with its state.
     #[serde(default = "yes")]
@@ -69,7 +70,6 @@ pub struct FailoverPlanSpec {
     #[serde(default)]
     pub history: HistoryLimit,
     /// A person's decision to move it now.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub request: Option<FailoverRequest>,
     /// What people have approved; `cutover approve --gate` writes them.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
@@ -131,18 +131,16 @@ fn value_itself() -> String {
 
 /// What is done as long as nobody can see whether the old copy still writes: `action: Hold`, or `proceedAfter` with
 /// `fencedBy`.
+#[skip_serializing_none]
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct SourceUnreachable {
     /// `Hold`: the new copy stays held until the old one is seen stopped or gone, as it does when nothing is given. Not together
     /// with the two below.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub action: Option<UnreachableAction>,
     /// How long it must have been unreachable.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub proceed_after: Option<TimeSpan>,
     /// Who makes sure that nothing of the old copy writes any more; required with `proceedAfter`.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub fenced_by: Option<FencedBy>,
 }
 
@@ -334,6 +332,7 @@ impl FailoverPhase {
 }
 
 /// What was observed and decided; written before every effect.
+#[skip_serializing_none]
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", default)]
 pub struct FailoverPlanStatus {
@@ -343,10 +342,8 @@ pub struct FailoverPlanStatus {
     #[serde(flatten)]
     pub common: Common,
     /// The cluster that may run the workload.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub writer: Option<ClusterName>,
     /// The newest state handle that was seen of the running copy.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub last_known: Option<LastKnown>,
     /// Old copies that are still to go, or that nobody sees.
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
@@ -360,7 +357,6 @@ pub struct FailoverPlanStatus {
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub history: Vec<Relocation>,
     /// What cutover needs in order to go on after a restart. Nobody else is to read or write it.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub journal: Option<FailoverJournal>,
 }
 
@@ -381,6 +377,7 @@ pub struct LastKnown {
 }
 
 /// A copy in a cluster that the workload has left.
+#[skip_serializing_none]
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct OldCopy {
@@ -392,22 +389,17 @@ pub struct OldCopy {
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub kept: bool,
     /// Who vouches for what can't be seen of it; until something is seen that speaks against it.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub fenced: Option<String>,
     /// The cluster that it was in: another one may have joined under its name.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub identity: Option<String>,
     /// The marker under which it was told to hold, where Karmada doesn't write to it any more.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub marker: Option<String>,
     /// How many words for it were refuted by what was seen of it since: only one more than that counts.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub refuted: u32,
     /// A person let it be deleted.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub purged_by: Option<String>,
     /// Since when it is listed again, held, because Karmada had forgotten it.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub fetching_since: Option<Timestamp>,
 }
 
@@ -450,6 +442,7 @@ pub struct MovedState {
 }
 
 /// One failover or migration of the workload: when, from where to where, why, with which state, on what evidence, by whom.
+#[skip_serializing_none]
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct Relocation {
@@ -469,23 +462,20 @@ pub struct Relocation {
     /// Why: what Karmada said of the eviction, or the reason of the request. `planned` for a migration.
     pub reason: String,
     /// Who asked for it or, where Karmada decided, who vouched that the old copy can't write; absent where nobody did.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub by: Option<String>,
     /// The purge mode of the eviction; absent where Karmada gave none.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub purge_mode: Option<PurgeMode>,
     /// The state that the new copy started from; absent for a migration, which has its own record.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub state: Option<MovedState>,
     /// What was seen on the way.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub evidence: Vec<String>,
     /// From the eviction to the new copy's being well, in milliseconds.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub downtime_ms: Option<u64>,
 }
 
 /// The memory of the machine: all that a later pass needs and cannot observe.
+#[skip_serializing_none]
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct FailoverJournal {
@@ -503,7 +493,6 @@ pub struct FailoverJournal {
     #[serde(flatten)]
     pub pin: PinState,
     /// Who may write according to that pin; absent: nobody.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub writer: Option<ClusterName>,
     /// What the claim lets the binding list; empty: whatever Karmada chooses.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
@@ -512,10 +501,8 @@ pub struct FailoverJournal {
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub suspended: Vec<ClusterName>,
     /// What the writer carries beyond the template: the state that it was started from. Dropped when it makes no difference.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub carried: Option<BTreeMap<String, String>>,
     /// The writer had a state of its own, and is told by this number to begin again from what it carries.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub redeploy: Option<u32>,
     /// What keeps Karmada's scheduler and failover away, and what was taken off the binding for that.
     #[serde(default)]
@@ -524,7 +511,6 @@ pub struct FailoverJournal {
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub identities: BTreeMap<ClusterName, String>,
     /// What selects the pods of the workload.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub pods: Option<String>,
     /// Where pods of the workload have been seen, of the run that is going on, and not seen to end.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
@@ -533,19 +519,15 @@ pub struct FailoverJournal {
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub runs: BTreeMap<ClusterName, String>,
     /// The copy that may write, as it was last seen.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub copy: Option<WriterCopy>,
     /// Who has the claim for now.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub lent: Option<ClaimOwner>,
     /// What guests of the claim say, as the pin of this sequence includes it.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub guests: BTreeMap<String, Differences>,
     /// The failover that is under way.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub flight: Option<Flight>,
     /// Why the guard comes off.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub ending: Option<String>,
     /// The effects of the current pass, before they are sent.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
@@ -565,18 +547,17 @@ pub struct WriterCopy {
 }
 
 /// One failover while it is under way.
+#[skip_serializing_none]
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct Flight {
     /// The cluster that the workload leaves.
     pub from: ClusterName,
     /// The cluster that it goes to; none while that isn't decided.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub to: Option<ClusterName>,
     /// Why: what Karmada said of the eviction, or the reason of the request.
     pub reason: String,
     /// Who asked for it; absent where Karmada decided, or where the request names nobody.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub by: Option<String>,
     /// When the failover was first noticed or asked for.
     pub since: Timestamp,
@@ -584,7 +565,6 @@ pub struct Flight {
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub requested: bool,
     /// What Karmada is to do with the old copy.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub purge_mode: Option<PurgeMode>,
     /// The eviction tasks as they were first seen, by cluster: what is preserved in them stands nowhere else.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
@@ -594,40 +574,32 @@ pub struct Flight {
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub preserved: BTreeMap<String, String>,
     /// The old copy is listed beside the new one, under the pin: to be stopped with its state, or kept.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub with_source: Option<bool>,
     /// The handles that the old copy had before it was told to stop: none of them is a new one.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub handle_before: BTreeMap<String, String>,
     /// How long the old copy, which can be reached, was seen not to have stopped yet.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub stopping: Option<Watched>,
     /// How long it was looked for and nobody could tell whether it writes.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub unproved: Option<Watched>,
     /// The part of that in which fenced nodes would be an answer.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cut_off: Option<Watched>,
     /// On whose word the old copy counts as harmless.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub fenced: Option<String>,
     /// How many words for it were refuted by what was seen of it since: only one more than that counts.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub refuted: u32,
     /// How long the new copy was seen not to be well since it has the token.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub unwell: Option<Watched>,
     /// The new copy has had the token: whatever becomes of it, it may have run.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub released: bool,
     /// The state that the new copy starts from; absent until it is known.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub state: Option<MovedState>,
     /// What was seen so far.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub evidence: Vec<String>,
     /// When the new copy was first seen healthy.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub up_since: Option<Timestamp>,
 }
 

@@ -8,6 +8,7 @@ use jiff::Timestamp;
 use kube::CustomResource;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
+use serde_with::skip_serializing_none;
 
 use super::common::{any_object, anything, is_zero, lifecycle, phase_common_journal};
 use super::profile::WorkloadProfileSpec;
@@ -18,6 +19,7 @@ use super::{
 use cutover_karmada::name::ClusterName;
 
 /// Asks for a workload to run in another cluster.
+#[skip_serializing_none]
 #[derive(CustomResource, Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[kube(
     group = "cutover.dev",
@@ -44,7 +46,6 @@ pub struct MigrationSpec {
     /// The workload that moves.
     pub workload: WorkloadRef,
     /// The cluster that the workload leaves. Optional; when given it must be where the workload runs.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub from: Option<ClusterName>,
     /// The cluster that the workload goes to.
     pub to: ClusterName,
@@ -53,7 +54,6 @@ pub struct MigrationSpec {
     #[serde(default)]
     pub strategy: Strategy,
     /// The name of a WorkloadProfile; found by kind when absent.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub profile: Option<String>,
     /// What else changes in the target.
     #[serde(default)]
@@ -66,7 +66,6 @@ pub struct MigrationSpec {
     #[serde(default)]
     pub on_failure: OnFailure,
     /// Phases that wait for an approval before they begin.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub approval: Option<ApprovalGate>,
     /// What people have approved; `cutover approve` writes them.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
@@ -81,10 +80,8 @@ pub struct MigrationSpec {
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub abort: bool,
     /// After this time a migration that is not committed rolls back.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub deadline: Option<Timestamp>,
     /// When the migration may begin; one that has begun goes on.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub window: Option<Window>,
 }
 
@@ -142,6 +139,7 @@ pub struct Verify {
 }
 
 /// Something that must be true while the target soaks.
+#[skip_serializing_none]
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Check {
     /// CEL over `object`, the copy in the target as its API server has it, or what `of` names; with `prometheus`, over the number
@@ -149,11 +147,9 @@ pub struct Check {
     pub cel: String,
     /// An instant query of the Prometheus server that the reconciler is started with. `cel` must be true of every sample of
     /// the answer, and there must be one.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub prometheus: Option<String>,
     /// Another object that `cel` is about, in the workload's namespace of the same cluster: a canary, for instance. It must be
     /// there.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub of: Option<WorkloadRef>,
 }
 
@@ -234,6 +230,7 @@ impl Phase {
 }
 
 /// What was observed and decided; written before every effect.
+#[skip_serializing_none]
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", default)]
 pub struct MigrationStatus {
@@ -242,10 +239,8 @@ pub struct MigrationStatus {
     #[serde(flatten)]
     pub common: Common,
     /// The cluster that the workload is moved from.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub source: Option<ClusterName>,
     /// The template change in Git that this attempt took along, or left unapplied when it rolled back.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub held_back: Option<HeldBack>,
     /// What Git changes of the policies that place the workload: it waits until the move is committed, and stays unapplied
     /// when that never comes.
@@ -253,10 +248,8 @@ pub struct MigrationStatus {
     pub held_policies: Vec<HeldPolicy>,
     /// How long no copy was seen running, in milliseconds, at the most: from the order to stop until the first look that saw
     /// a healthy copy, added up where that came about more than once. Set when the migration ends.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub downtime_ms: Option<u64>,
     /// What cutover needs in order to go on after a restart. Nobody else is to read or write it.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub journal: Option<Journal>,
 }
 
@@ -280,6 +273,7 @@ pub struct HeldPolicy {
 }
 
 /// The memory of the machine: all that a later pass needs and cannot observe.
+#[skip_serializing_none]
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct Journal {
@@ -294,23 +288,19 @@ pub struct Journal {
     /// The uid of the workload's template.
     pub template_uid: String,
     /// The digest of the template's spec, as it was seen last: nobody else is to change it during the operation.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub template_spec: Option<String>,
     /// The binding of the workload.
     pub binding: BindingId,
     /// The standing intent that lent the claim, and gets it back with the pin on.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub lender: Option<ClaimOwner>,
     /// How far the pin is.
     #[serde(flatten)]
     pub pin: PinState,
     /// Who may write according to that pin; absent: nobody.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub writer: Option<ClusterName>,
     /// What the claim allows the binding to list.
     pub clusters: Vec<ClusterName>,
     /// Since when a copy that Karmada has forgotten is listed again, to be removed once more.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub fetching_since: Option<Timestamp>,
     /// How often that was tried.
     #[serde(default, skip_serializing_if = "is_zero")]
@@ -324,7 +314,6 @@ pub struct Journal {
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub handle_before: BTreeMap<String, String>,
     /// The newest state handle that a copy left when it stopped; absent until there is one.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub captured: Option<Capture>,
     /// What Git was seen to have of the attempt.
     #[serde(default, skip_serializing_if = "InGit::is_nothing")]
@@ -337,22 +326,18 @@ pub struct Journal {
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub identities: BTreeMap<ClusterName, String>,
     /// The uid of the source's copy: one with another uid was recreated, and has no state of its own.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub source_uid: Option<String>,
     /// The label selector of the workload's pods, where its profile asks for them.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub pods: Option<String>,
     /// Where pods of the workload have been seen: a node that isn't Ready may still run one that is gone from the API.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub nodes: BTreeMap<ClusterName, BTreeSet<String>>,
     /// The template change that goes along; absent: there is none.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub template_change: Option<TemplateChange>,
     /// The target has been seen deployed: it may have newer state than the captured handle.
     #[serde(default)]
     pub target_ran: bool,
     /// The uid of the copy that was seen deployed: one with another uid was recreated, and lacks what that one wrote.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub target_uid: Option<String>,
     /// The starts of the pods with which the run of the one that may write would lose its state, as they were seen last.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
@@ -361,19 +346,14 @@ pub struct Journal {
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub offered: BTreeMap<ClusterName, Offered>,
     /// When the phase began, moved on by the time of every pause.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub phase_since: Option<Timestamp>,
     /// Since when it is paused: that time doesn't count for the phase.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub paused_since: Option<Timestamp>,
     /// Since when the target is healthy, as far as the soak goes: who watches keeps the time, and this is for people.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub healthy_since: Option<Timestamp>,
     /// When the copy that ran was told to stop.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub down_since: Option<Timestamp>,
     /// When a copy was first seen running after `downSince`; absent while none is.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub up_since: Option<Timestamp>,
     /// The time from `downSince` to `upSince` of earlier stops, in milliseconds.
     #[serde(default, skip_serializing_if = "is_no_time")]
@@ -382,10 +362,8 @@ pub struct Journal {
     #[serde(default)]
     pub committed: bool,
     /// The way back, once it has begun.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub roll_back: Option<RollBack>,
     /// What must not change when the pin is removed.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub run_id: Option<String>,
     /// The words of people that were used.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
@@ -619,6 +597,7 @@ pub struct Offered {
 }
 
 /// Which binding, and what it was before the first effect.
+#[skip_serializing_none]
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct BindingId {
@@ -632,52 +611,46 @@ pub struct BindingId {
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub cluster_scoped: bool,
     /// How many replicas the binding gave the cluster that had the workload; absent where the binding counts none.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub replicas: Option<i64>,
     /// The group of the policy's `clusterAffinities` that keeps the target, where it has groups.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub target_affinity: Option<String>,
 }
 
 /// What was taken off a binding to keep others from moving it, to be put back exactly.
+#[skip_serializing_none]
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", default)]
 pub struct Fence {
     /// The state before the fence has been recorded below.
     pub recorded: bool,
     /// `spec.failover` of the binding, taken off so that Karmada doesn't fail over by itself; absent: there was none.
-    #[serde(skip_serializing_if = "Option::is_none")]
+    #[serde(default)]
     #[schemars(schema_with = "any_object")]
     pub failover: Option<serde_json::Value>,
     /// The annotation `policy.karmada.io/applied-placement`, verbatim.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub applied_placement: Option<String>,
     /// Names the canary of the barrier; a new one for every barrier.
     pub canary: u32,
     /// The generation of the binding at which the suspension was, or is to be, added that the canary proves something about.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub suspending: Option<i64>,
     /// What shows that the scheduler has nothing left to do for the workload.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub barrier: Option<Barrier>,
     /// Whether the API server itself refuses what would move the workload.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub admission: Option<AdmissionTest>,
     /// Taking the fence down has begun: what it had taken off is put back.
     pub lowered: bool,
     /// Scheduling has been resumed with the pin still on.
     pub resumed: bool,
     /// What keeps a copy that leaves the binding from being deleted; only where that would lose state.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub belt: Option<Belt>,
 }
 
 /// `preserveResourcesOnDeletion` on the binding: whoever takes a cluster out of it doesn't delete the copy there.
+#[skip_serializing_none]
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", default)]
 pub struct Belt {
     /// What the binding said before, to be put back exactly.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub preserve: Option<bool>,
     /// It was seen on the source's Work: from then on the copy there is safe.
     pub shown: bool,
@@ -685,7 +658,6 @@ pub struct Belt {
     #[serde(rename = "lifting")]
     pub off: bool,
     /// What `conflictResolution` was before it became Overwrite, for a dropped copy to be taken up again.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub overwrites: Option<String>,
 }
 
@@ -836,16 +808,16 @@ pub struct Capture {
 }
 
 /// A template change that was held back and goes to the target with the hand-over.
+#[skip_serializing_none]
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct TemplateChange {
     /// The digest of the manifest in Git, or of `spec.changes.patches`.
     pub hash: String,
     /// The Git revision that it is from.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub revision: Option<String>,
     /// What Git wants, as it will be applied in Cleanup; absent: the intent itself says what changes.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(default)]
     #[schemars(schema_with = "anything")]
     pub manifest: Option<serde_json::Value>,
     /// What makes the old template's spec the new one's; only `add`, so that it holds on either.

@@ -6,12 +6,14 @@ use std::fmt;
 use jiff::Timestamp;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
+use serde_with::skip_serializing_none;
 
 use super::common::{lifecycle, phase_common_journal};
 use super::{Common, Eviction, Finding, Lifecycle, Progress, Standing, Verify, Window};
 use cutover_karmada::name::{ClusterName, Gvk, ObjectKey};
 
 /// The part of a spec that is about moves, whatever they are for.
+#[skip_serializing_none]
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct MovesSpec {
@@ -39,7 +41,6 @@ pub struct MovesSpec {
     #[serde(default)]
     pub verify: Verify,
     /// Whether a person has to approve what was planned before the first workload moves.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub approval: Option<MovesGate>,
     /// What people have approved; `cutover approve` writes them.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
@@ -51,10 +52,8 @@ pub struct MovesSpec {
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub abort: bool,
     /// After this time no move begins, and those that are not past their commit point are rolled back.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub deadline: Option<Timestamp>,
     /// When moves may begin; one that has begun goes on.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub window: Option<Window>,
 }
 
@@ -231,6 +230,7 @@ impl MovesPhase {
 }
 
 /// What was observed and decided; written before every effect. `S` is the spec of the kind.
+#[skip_serializing_none]
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(
     rename_all = "camelCase",
@@ -246,7 +246,6 @@ pub struct MovesStatus<S> {
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub clusters: Vec<ClusterName>,
     /// How many workloads have moved, of how many; absent where none is to move.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub progress: Option<Tally>,
     /// What moves, in the order in which it does.
     #[serde(skip_serializing_if = "Vec::is_empty")]
@@ -261,7 +260,6 @@ pub struct MovesStatus<S> {
     #[serde(skip_serializing_if = "is_none")]
     pub more_stays: u32,
     /// What cutover needs in order to go on after a restart. Nobody else is to read or write it.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub journal: Option<MovesJournal<S>>,
 }
 
@@ -332,6 +330,7 @@ impl fmt::Display for WorkloadName {
 }
 
 /// One workload on its way.
+#[skip_serializing_none]
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct Move {
@@ -340,7 +339,6 @@ pub struct Move {
     /// The cluster that it leaves.
     pub from: ClusterName,
     /// Absent: Karmada's scheduler says.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub to: Option<ClusterName>,
     /// How it is moved.
     pub means: Means,
@@ -350,23 +348,17 @@ pub struct Move {
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub checked: bool,
     /// What stands in its way, as far as that can be seen before it begins.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub blocked: Option<Finding>,
     /// The name of the object that carries it out: a Migration in the workload's namespace, or a `WorkloadRebalancer`. Of an
     /// eviction: what the binding is marked with.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub by: Option<String>,
     /// What it waits for, or what came of it.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub note: Option<String>,
     /// When it began.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub started_at: Option<Timestamp>,
     /// When it ended.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub finished_at: Option<Timestamp>,
     /// How far it is, where this intent takes the workload away itself.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub eviction: Option<Box<Eviction>>,
 }
 
@@ -418,6 +410,7 @@ pub struct Stay {
 }
 
 /// The memory of the machine: all that a later pass needs and cannot observe.
+#[skip_serializing_none]
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(
     rename_all = "camelCase",
@@ -436,13 +429,11 @@ pub struct MovesJournal<S> {
     #[serde(default, skip_serializing_if = "is_none")]
     pub forgotten: u32,
     /// What brought the present round about.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub because: Option<String>,
     /// The clusters that were there when it last had nothing to do.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub known: Vec<ClusterName>,
     /// What ends it, once it ends.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub ending: Option<MovesEnding>,
     /// The effects of the current pass, before they are sent.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]

@@ -3,10 +3,12 @@
 use kube::CustomResource;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
+use serde_with::skip_serializing_none;
 
 use super::PatchOp;
 
 /// Patches may use `${captured.NAME}` and `${attempt}`, selectors `${object.PATH}`; expressions are CEL over `object`.
+#[skip_serializing_none]
 #[derive(CustomResource, Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[kube(
     group = "cutover.dev",
@@ -53,17 +55,13 @@ pub struct WorkloadProfileSpec {
     /// CEL over `object`, the copy in a member: the copy is healthy.
     pub healthy_when: String,
     /// CEL over `object`, the copy in a member: the copy will not become healthy by itself. Absent: no copy counts as failed.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub failed_when: Option<String>,
     /// CEL over `object`, the copy in a member: a run to completion that has ended, well or not. It isn't moved: it would run
     /// again. Absent: no copy ends by itself.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub finished_when: Option<String>,
     /// The copy has run, so that it may have state of its own newer than the handle it was given.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub ran_when: Option<String>,
     /// Pods that must be gone before a copy counts as stopped.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub no_pods: Option<Pods>,
     /// What the stopped copy leaves as its state.
     #[serde(default)]
@@ -75,13 +73,10 @@ pub struct WorkloadProfileSpec {
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub last_known: Vec<CaptureRule>,
     /// The handle that a running copy was started from; a JSONPath.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub in_use: Option<String>,
     /// Pods that hold the state of a run in memory alone: a restart of one of them is reported.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub starts_over: Option<StartsOver>,
     /// What must not change when the pin is removed (a restart would change it); a JSONPath.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub run_id: Option<String>,
 }
 
@@ -106,14 +101,13 @@ pub struct Requirement {
 }
 
 /// Which pods are the workload's: by one of the two.
+#[skip_serializing_none]
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct Pods {
     /// A label selector, in which `${object.PATH}` may be used.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub label_selector: Option<String>,
     /// The JSON pointer of a `LabelSelector` in the object.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub selector_at: Option<String>,
 }
 

@@ -8,6 +8,7 @@ use jiff::Timestamp;
 use kube::CustomResource;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
+use serde_with::skip_serializing_none;
 
 use super::common::{lifecycle, phase_common_journal};
 use super::intent::common_rank;
@@ -18,6 +19,7 @@ use super::{
 use cutover_karmada::name::ClusterName;
 
 /// Asks for the replicas of a workload without state to go from one cluster to another, step by step.
+#[skip_serializing_none]
 #[derive(CustomResource, Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[kube(
     group = "cutover.dev",
@@ -48,7 +50,6 @@ pub struct ReplicaShiftSpec {
     /// The cluster that the replicas go to.
     pub to: ClusterName,
     /// How many go at once; 1 when neither this nor `percentages` is given.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(range(min = 1, max = 100_000))]
     pub step: Option<u32>,
     /// Instead of `step`: how much of it has gone after each step, ascending. What is left when the last one is less than 100
@@ -83,10 +84,8 @@ pub struct ReplicaShiftSpec {
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub abort: bool,
     /// What hasn't gone by then is brought back.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub deadline: Option<Timestamp>,
     /// When it may begin; one that has begun goes on.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub window: Option<Window>,
 }
 
@@ -216,6 +215,7 @@ impl ShiftPhase {
 }
 
 /// What was observed and decided; written before every effect.
+#[skip_serializing_none]
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", default)]
 pub struct ReplicaShiftStatus {
@@ -224,23 +224,19 @@ pub struct ReplicaShiftStatus {
     #[serde(flatten)]
     pub common: Common,
     /// How many have gone, of how many: `3/8`.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub moved: Option<String>,
     /// How many must be ready at least.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub floor: Option<u32>,
     /// How many were seen ready in the last look that saw them all.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub ready: Option<u32>,
     /// The fewest that were seen ready since it began.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub lowest: Option<u32>,
     /// What cutover needs in order to go on after a restart. Nobody else is to read or write it.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub journal: Option<ShiftJournal>,
 }
 
 /// The memory of the machine: all that a later pass needs and cannot observe.
+#[skip_serializing_none]
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct ShiftJournal {
@@ -251,7 +247,6 @@ pub struct ShiftJournal {
     /// The uid of the workload's template.
     pub template_uid: String,
     /// What says which pods are the workload's on the control plane; absent: nothing runs there.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub pods: Option<String>,
     /// How far the pin is.
     #[serde(flatten)]
@@ -270,7 +265,6 @@ pub struct ShiftJournal {
     /// How many replicas each member is to have now.
     pub wanted: BTreeMap<ClusterName, u32>,
     /// How many the template is to have, where it runs itself.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub template_wanted: Option<u32>,
     /// How many go.
     pub amount: u32,
@@ -279,18 +273,14 @@ pub struct ShiftJournal {
     /// How many must be ready at least.
     pub floor: u32,
     /// Since when the present step runs.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub step_since: Option<Timestamp>,
     /// Since when the last step is over.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub rests_since: Option<Timestamp>,
     /// Since when it has been paused.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub paused_since: Option<Timestamp>,
     /// What keeps Karmada's scheduler and failover away, and what was taken off the binding for that.
     pub fence: Fence,
     /// The way back, once it has begun.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub back: Option<ShiftBack>,
     /// The effects of the current pass, before they are sent.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]

@@ -6,6 +6,7 @@ use jiff::Timestamp;
 use kube::CustomResource;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
+use serde_with::skip_serializing_none;
 
 use super::common::{any_object, is_zero, lifecycle, phase_common_journal};
 use super::{
@@ -54,12 +55,12 @@ pub struct RolloutSpec {
 }
 
 /// What a person says to a rollout while it stands. None of it changes how clusters are gone through.
+#[skip_serializing_none]
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct RolloutControls {
     /// A revision of the history that is to run everywhere, whatever Git says, for as long as this stands: its name, or the
     /// beginning of its Git revision. Clusters that have come since get it, too.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(length(min = 4))]
     pub undo_to: Option<String>,
     /// What people have approved; `cutover approve --wave` writes them.
@@ -75,11 +76,11 @@ pub struct RolloutControls {
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub abort: bool,
     /// After this time what is not complete counts as failed, and nothing begins.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub deadline: Option<Timestamp>,
 }
 
 /// How a change goes from cluster to cluster.
+#[skip_serializing_none]
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct RolloutStrategy {
@@ -91,7 +92,6 @@ pub struct RolloutStrategy {
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub waves: Vec<Wave>,
     /// The name of a WorkloadProfile; found by kind when absent.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub profile: Option<String>,
     /// When a cluster counts as good.
     #[serde(default)]
@@ -105,14 +105,12 @@ pub struct RolloutStrategy {
     #[serde(default)]
     pub on_failure: OnRolloutFailure,
     /// Waves that wait for an approval before they begin.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub approval: Option<WaveGate>,
     /// How many revisions are kept to go back to.
     #[serde(default = "ten", skip_serializing_if = "is_ten")]
     #[schemars(range(min = 1, max = 50))]
     pub history: u32,
     /// When clusters may be released; one that has been is looked after all the same.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub window: Option<Window>,
 }
 
@@ -261,6 +259,7 @@ impl RolloutPhase {
 }
 
 /// What was observed and decided; written before every effect.
+#[skip_serializing_none]
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", default)]
 pub struct RolloutStatus {
@@ -269,13 +268,10 @@ pub struct RolloutStatus {
     #[serde(flatten)]
     pub common: Common,
     /// The revision that every cluster had when something was last complete.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub stable: Option<String>,
     /// The revision that is being rolled out, or was last.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub target: Option<String>,
     /// How many clusters have the target and are good, of how many: `2/5`.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub updated: Option<String>,
     /// How the clusters stand, in the order in which they are released.
     #[serde(skip_serializing_if = "Vec::is_empty")]
@@ -284,10 +280,8 @@ pub struct RolloutStatus {
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub revisions: Vec<RolloutRevision>,
     /// The change in Git that was undone and stays unapplied until a commit changes it.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub held_back: Option<HeldBack>,
     /// What cutover needs in order to go on after a restart. Nobody else is to read or write it.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub journal: Option<RolloutJournal>,
 }
 
@@ -319,19 +313,17 @@ pub enum RolloutClusterState {
 }
 
 /// What a template was, to go back to.
+#[skip_serializing_none]
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct RolloutRevision {
     /// Made from the content: the same content is the same revision.
     pub name: String,
     /// The Git revision that it was first seen in.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub git: Option<String>,
     /// When every cluster had it, the last time.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub completed_at: Option<Timestamp>,
     /// Why it was undone, if it was.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub undone: Option<String>,
     /// What the API server had of it, without metadata and status.
     #[schemars(schema_with = "any_object")]
@@ -342,6 +334,7 @@ pub struct RolloutRevision {
 }
 
 /// The memory of the machine while something is rolled out: all that a later pass needs and cannot observe.
+#[skip_serializing_none]
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct RolloutJournal {
@@ -362,7 +355,6 @@ pub struct RolloutJournal {
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub rules: Vec<PinnedRule>,
     /// The plan whose pin includes the rules, because it guards the workload; absent: the rollout has a pin of its own.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub host: Option<ClaimOwner>,
     /// What clusters have that aren't named below, those that join included.
     pub stable: String,
@@ -380,16 +372,13 @@ pub struct RolloutJournal {
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub released: BTreeMap<ClusterName, Released>,
     /// Why it goes back, if it does.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub undoing: Option<String>,
     /// Why it halted, if it has.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub halted: Option<String>,
     /// The number of `spec.retry` that has been obeyed.
     #[serde(default)]
     pub retried: u32,
     /// When the phase began.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub phase_since: Option<Timestamp>,
     /// The effects of the current pass, before they are sent.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
@@ -397,28 +386,26 @@ pub struct RolloutJournal {
 }
 
 /// A cluster that was given the target.
+#[skip_serializing_none]
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct Released {
     /// When the cluster was released, or tried again because `spec.retry` was raised.
     pub at: Timestamp,
     /// For how long it was seen healthy without a break.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub healthy: Option<Watched>,
     /// For how long it was not.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub ill: Option<Watched>,
 }
 
 /// What a pin says in some clusters: one of the two says in which.
+#[skip_serializing_none]
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct PinnedRule {
     /// Everywhere but in these, also in clusters that join later.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub all_but: Option<Vec<ClusterName>>,
     /// In these only; absent: where `allBut` says.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub only: Option<Vec<ClusterName>>,
     /// What it changes in their copies.
     pub patches: Vec<PatchOp>,

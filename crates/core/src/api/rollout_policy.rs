@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use kube::CustomResource;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
+use serde_with::skip_serializing_none;
 
 use super::common::{lifecycle, phase_common};
 use super::{Common, Intent, Lifecycle, Progress, RolloutControls, RolloutPhase, RolloutStrategy, Standing};
@@ -60,6 +61,7 @@ const fn is_five(number: &u32) -> bool {
 }
 
 /// Takes workloads of one kind, in whatever version Git has them.
+#[skip_serializing_none]
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct WorkloadSelector {
@@ -68,10 +70,8 @@ pub struct WorkloadSelector {
     /// The kind, for instance `Deployment`.
     pub kind: String,
     /// None: any.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub name: Option<String>,
     /// On the template, as `kubectl -l` takes it: `tier=web,team in (a, b)`. With a name, both have to fit.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(length(min = 1))]
     pub label_selector: Option<String>,
 }
@@ -156,6 +156,7 @@ pub enum RolloutTurn {
 }
 
 /// One workload of a policy.
+#[skip_serializing_none]
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct SelectedWorkload {
     /// The kind of the workload.
@@ -163,13 +164,10 @@ pub struct SelectedWorkload {
     /// The name of the workload.
     pub name: String,
     /// The Rollout that takes its changes along.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub by: Option<String>,
     /// The phase of its rollout; none where another intent has the workload.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub phase: Option<RolloutPhase>,
     /// What it waits for, or who is in charge of it; absent: nothing is to be said.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub note: Option<String>,
 }
 

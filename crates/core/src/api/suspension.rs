@@ -8,6 +8,7 @@ use jiff::Timestamp;
 use kube::CustomResource;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
+use serde_with::skip_serializing_none;
 
 use super::common::{any_object, lifecycle, phase_common_journal};
 use super::intent::common_rank;
@@ -61,14 +62,13 @@ pub struct SuspensionSpec {
 }
 
 /// What is suspended: one of the two.
+#[skip_serializing_none]
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[schemars(extend("minProperties" = 1, "maxProperties" = 1))]
 pub struct SuspensionTarget {
     /// A policy, and with it every workload that it selects.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub policy: Option<PolicyTarget>,
     /// One workload: by its policy where that selects nothing else, else by a pin.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub workload: Option<WorkloadRef>,
 }
 
@@ -171,6 +171,7 @@ impl SuspensionPhase {
 }
 
 /// What was observed and decided; written before every effect.
+#[skip_serializing_none]
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", default)]
 pub struct SuspensionStatus {
@@ -179,10 +180,8 @@ pub struct SuspensionStatus {
     #[serde(flatten)]
     pub common: Common,
     /// Who asked for it: the author of the commit, where that is known.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub by: Option<String>,
     /// Since when nothing has gone out.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub since: Option<Timestamp>,
     /// Every workload that is suspended, the first of many.
     #[serde(skip_serializing_if = "Vec::is_empty")]
@@ -194,7 +193,6 @@ pub struct SuspensionStatus {
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub contested: Vec<Contested>,
     /// What cutover needs in order to go on after a restart. Nobody else is to read or write it.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub journal: Option<SuspensionJournal>,
 }
 
@@ -230,6 +228,7 @@ pub struct Contested {
 }
 
 /// The memory of the machine: all that a later pass needs and cannot observe.
+#[skip_serializing_none]
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct SuspensionJournal {
@@ -238,13 +237,11 @@ pub struct SuspensionJournal {
     /// The policy that carries the suspension, or that the workload is propagated by.
     pub policy: PolicyName,
     /// The pin that carries it where the policy can't.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub pin: Option<SuspensionPin>,
     /// What shows that the scheduler places nothing any more.
     #[serde(default)]
     pub fence: SuspensionFence,
     /// What ends it, once it ends.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub ending: Option<Ending>,
     /// The effects of the current pass, before they are sent.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
@@ -252,6 +249,7 @@ pub struct SuspensionJournal {
 }
 
 /// A pin that keeps one workload as it is in some clusters, whatever becomes of its template.
+#[skip_serializing_none]
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", default)]
 pub struct SuspensionPin {
@@ -263,7 +261,7 @@ pub struct SuspensionPin {
     #[serde(flatten)]
     pub state: PinState,
     /// What a cluster gets that isn't named below: the template as it was, without status.
-    #[serde(skip_serializing_if = "Option::is_none")]
+    #[serde(default)]
     #[schemars(schema_with = "any_object")]
     pub base: Option<serde_json::Value>,
     /// The clusters that had the workload when it was held.
@@ -277,21 +275,19 @@ pub struct SuspensionPin {
     #[serde(skip_serializing_if = "String::is_empty")]
     pub rules: String,
     /// The plan whose pin includes the rules, because it guards the workload; absent: the suspension has a pin of its own.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub host: Option<super::ClaimOwner>,
 }
 
 /// The barrier behind which the scheduler has nothing of the workloads left in its queue.
+#[skip_serializing_none]
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", default)]
 pub struct SuspensionFence {
     /// Names the canary; a new one for every barrier.
     pub canary: u32,
     /// Digest of the bindings whose scheduling was seen suspended before the canary was made.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub over: Option<String>,
     /// What shows that the scheduler has nothing left to do for the workloads.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub barrier: Option<Barrier>,
 }
 

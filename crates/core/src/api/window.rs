@@ -6,19 +6,18 @@ use jiff::civil::{self, Time};
 use jiff::{SignedDuration, Timestamp, ToSpan, tz::TimeZone};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
+use serde_with::skip_serializing_none;
 
 /// Absent parts don't limit.
+#[skip_serializing_none]
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct Window {
     /// Before then it doesn't begin.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub not_before: Option<Timestamp>,
     /// From then on it doesn't begin any more.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub not_after: Option<Timestamp>,
     /// The hours in which it may begin.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub daily: Option<Daily>,
 }
 

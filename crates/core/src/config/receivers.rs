@@ -6,6 +6,7 @@ use std::fmt;
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
+use serde_with::skip_serializing_none;
 
 use super::{Error, fault, glob};
 use crate::api::API_VERSION;
@@ -31,6 +32,7 @@ pub struct Receivers {
 }
 
 /// Somebody who is told by HTTP.
+#[skip_serializing_none]
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct Receiver {
@@ -41,10 +43,8 @@ pub struct Receiver {
     /// `https://`, or `http://` within a cluster. It may hold a secret, as Slack's do.
     pub url: Masked,
     /// Signs what is sent (HMAC-SHA-256), in the header `X-Cutover-Signature-256`.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub secret: Option<Masked>,
     /// Sent as `Authorization: Bearer`.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub token: Option<Masked>,
     /// Of what it is told; everything without.
     #[serde(default)]

@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
+use serde_with::skip_serializing_none;
 
 use super::{Config, Interval, PATH, Sync, glob};
 use crate::error::Error;
@@ -11,21 +12,19 @@ use crate::lint::{Code, Finding};
 use crate::manifest::{self, Limits};
 
 /// Where status is committed to.
+#[skip_serializing_none]
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields, default)]
 pub struct Status {
     /// `cutover-status` if nothing is said; the branch that is synced, if only a directory is named. Another name than
     /// `cutover-status` or `cutover-status-…` has to be allowed by `cutover run --status-branch`.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub branch: Option<String>,
     /// A folder of the branch, under which everything is put. One of the branch that is synced is never synced itself.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub directory: Option<String>,
     /// How often at most a commit is made while things move. What ends or fails is told at once.
     pub every: Interval,
     /// After how many days commits become one, so that the branch stays small; they stay for ever if nothing is said. The
     /// files stay either way.
-    #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(range(min = 1, max = 36500))]
     pub keep_days: Option<u32>,
 }

@@ -4,6 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
+use serde_with::skip_serializing_none;
 
 use super::order::Graph;
 use super::{Config, Interval, PATH};
@@ -12,6 +13,7 @@ use crate::lint::{Code, Finding};
 use crate::manifest::{self, Limits};
 
 /// A folder of the repository, and how its objects are applied.
+#[skip_serializing_none]
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct Sync {
@@ -25,7 +27,6 @@ pub struct Sync {
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub exclude: Vec<String>,
     /// The namespace of objects that name none.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub namespace: Option<String>,
     /// Whether namespaces that objects need and no file defines are created.
     #[serde(default, skip_serializing_if = "is_default")]
@@ -34,7 +35,6 @@ pub struct Sync {
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub depends_on: Vec<String>,
     /// How long a wave waits for the objects of the one before to be healthy, for instance `5m`. None: it doesn't wait.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub wait: Option<Interval>,
     /// Whether fields that other managers own are taken over. The annotation `cutover.dev/force` says it of one object.
     #[serde(default, skip_serializing_if = "is_default")]
@@ -112,6 +112,7 @@ pub struct Gate {
 }
 
 /// What becomes of a change of a policy that would move live workloads with state.
+#[skip_serializing_none]
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields, default)]
 pub struct Migrations {
@@ -121,13 +122,11 @@ pub struct Migrations {
     #[schemars(range(min = 1))]
     pub max_parallel: u32,
     /// When a workload counts as good where it was moved to.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub verify: Option<Verify>,
     /// What happens when a phase takes too long or the target fails.
     #[serde(skip_serializing_if = "is_default")]
     pub on_failure: OnFailure,
     /// When Migrations may begin; one that has begun goes on.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub window: Option<Window>,
 }
 
@@ -184,17 +183,15 @@ pub enum DriftMode {
 }
 
 /// Fields that are left to others.
+#[skip_serializing_none]
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct Ignore {
     /// Of objects of this API group; of any without it.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub group: Option<String>,
     /// Of objects of this kind; of any without it.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub kind: Option<String>,
     /// Of objects with this name (`*` stands for any text); of any without it.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub name: Option<String>,
     /// JSON pointers (RFC 6901) to the fields, for instance `/spec/replicas`.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]

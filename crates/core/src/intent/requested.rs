@@ -6,6 +6,7 @@
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
+use serde_with::skip_serializing_none;
 
 use super::driven;
 use super::effect::{add, segment};
@@ -22,19 +23,18 @@ pub const ANSWER_ANNOTATION: &str = "cutover.dev/migration-target-answer";
 const REQUESTED_ANNOTATION: &str = "cutover.dev/requested-by";
 
 /// What became of a request.
+#[skip_serializing_none]
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 struct Answer {
     /// The word that is answered.
     target: String,
     /// The Migration that carries it out.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     migration: Option<String>,
     /// That was created.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     created: bool,
     /// Nothing carries it out, and why.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     refused: Option<String>,
 }
 

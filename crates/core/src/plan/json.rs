@@ -3,6 +3,7 @@
 use schemars::JsonSchema;
 use serde::Serialize;
 use serde_json::Value;
+use serde_with::skip_serializing_none;
 
 use super::fields::FieldChange;
 use super::view::{Shown, View};
@@ -14,6 +15,7 @@ use cutover_karmada::name::{Location, Revision};
 const KIND: &str = "Plan";
 
 /// A plan as `-o json` prints it. What is in sync is counted, not listed. Secrets are masked.
+#[skip_serializing_none]
 #[derive(Clone, Debug, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 #[schemars(title = "Plan")]
@@ -23,13 +25,10 @@ pub struct Document {
     #[schemars(extend("const" = KIND))]
     pub kind: &'static str,
     /// The commit that is planned.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub revision: Option<Revision>,
     /// The commit that it is compared with: only what changed between the two is planned.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub base: Option<Revision>,
     /// 64 hexadecimal digits. `cutover run --once --plan-hash` carries out a plan of this hash and no other.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub hash: Option<String>,
     pub summary: Summary,
     /// In the order in which they are carried out.
@@ -37,35 +36,28 @@ pub struct Document {
     /// What could not be read in Git. Objects of such files are left alone.
     pub problems: Vec<Problem>,
     /// With a base: how many other objects may differ from Git.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub elsewhere: Option<usize>,
 }
 
+#[skip_serializing_none]
 #[derive(Clone, Debug, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct PlannedChange {
     pub action: ActionName,
     /// By what it is held back, or why it is recreated, blocked or left behind.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub reason: Option<String>,
     /// What an intent asks for, in words.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub intent: Option<String>,
     /// What would come of an intent that is new or changed, or of the rollout that takes a template along.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub forecast: Option<Forecast>,
     /// Why the API server could not be asked what it makes of this; absent: it was, or the answer is known.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub unchecked: Option<String>,
     /// What may be lost by it: no profile says whether there is state to lose.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub warning: Option<String>,
     /// What becomes of the workload in the clusters, if its template leaves Git.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub effect: Option<String>,
     pub object: ObjectId,
     /// Where Git has it.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub source: Option<Location>,
     /// The fields that change. Of an object that comes or goes: one, the whole.
     pub fields: Vec<PlannedField>,
@@ -110,6 +102,7 @@ pub struct ObjectId {
     pub name: String,
 }
 
+#[skip_serializing_none]
 #[derive(Clone, Debug, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct PlannedField {
@@ -118,10 +111,8 @@ pub struct PlannedField {
     /// The same for people: items of lists are called by their names.
     pub field: String,
     /// Absent: the field is added.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub before: Option<Value>,
     /// Absent: the field is removed.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub after: Option<Value>,
     /// Whether something in it is secret, and masked: `***` is the same before and after, `*** (old)` and `*** (new)` differ.
     pub masked: bool,

@@ -43,6 +43,7 @@ use std::fmt;
 use schemars::JsonSchema;
 use serde::Serialize;
 use serde_json::Value;
+use serde_with::skip_serializing_none;
 
 pub use annotations::{
     ApplyOptions, FORCE_ANNOTATION, RECREATE_ANNOTATION, WAIT_ANNOTATION, WAVE_ANNOTATION,
@@ -356,12 +357,11 @@ impl fmt::Debug for Change {
 }
 
 /// Something in Git that could not be used, and where.
+#[skip_serializing_none]
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct Problem {
     pub message: String,
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub hint: Option<String>,
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub at: Option<Location>,
 }
 

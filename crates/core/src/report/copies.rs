@@ -9,6 +9,7 @@ use schemars::JsonSchema;
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
+use serde_with::skip_serializing_none;
 
 use super::names;
 use crate::api::{Claim, Intent, WorkloadRef};
@@ -31,16 +32,15 @@ pub struct Copies {
 }
 
 /// A workload, and each cluster that it runs in, is to run in, or leaves.
+#[skip_serializing_none]
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct WorkloadCopies {
     #[serde(flatten)]
     pub(super) key: WorkloadKey,
     /// The intent that has claimed it.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(super) claimed_by: Option<String>,
     /// Since when every chosen cluster has what the template says.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(super) applied_since: Option<Timestamp>,
     pub(super) clusters: Vec<MemberCopy>,
 }
@@ -56,16 +56,15 @@ pub struct WorkloadKey {
 }
 
 /// A copy in one member.
+#[skip_serializing_none]
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct MemberCopy {
     pub(super) cluster: String,
     pub(super) state: CopyState,
     /// What the member, or Karmada, says of a copy that isn't healthy, in its own words.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(super) message: Option<String>,
     /// Since when a healthy copy has been running or ready, where the copy itself says so.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(super) since: Option<Timestamp>,
 }
 

@@ -2,6 +2,7 @@
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
+use serde_with::skip_serializing_none;
 
 use super::copies::WorkloadKey;
 use super::snapshot::change;
@@ -15,6 +16,7 @@ use crate::api::{
 use cutover_karmada::name::ClusterName;
 
 /// A plan in `status.yaml`.
+#[skip_serializing_none]
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct FailoverSnapshot {
@@ -24,11 +26,8 @@ pub struct FailoverSnapshot {
     pub(super) phase: Phase,
     /// How many failovers there were.
     pub(super) attempt: u32,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(super) writer: Option<ClusterName>,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(super) last_known: Option<LastKnown>,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(super) waiting_for: Option<WaitingFor>,
     /// What a person is asked.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]

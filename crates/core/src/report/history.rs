@@ -5,6 +5,7 @@
 use jiff::Timestamp;
 use jiff::tz::TimeZone;
 use serde::{Deserialize, Serialize};
+use serde_with::skip_serializing_none;
 
 use super::{Account, names, route, status, suspension};
 use crate::api::{Assumption, FailoverPlan, Migration, Phase, Relocation, Suspension};
@@ -29,6 +30,7 @@ pub struct Ended {
     pub line: String,
 }
 
+#[skip_serializing_none]
 #[derive(Serialize)]
 #[serde(rename_all = "camelCase")]
 struct Line<'a> {
@@ -42,12 +44,9 @@ struct Line<'a> {
     from: &'a str,
     to: &'a str,
     phase: Phase,
-    #[serde(skip_serializing_if = "Option::is_none")]
     started_at: Option<Timestamp>,
     finished_at: Timestamp,
-    #[serde(skip_serializing_if = "Option::is_none")]
     downtime_ms: Option<u64>,
-    #[serde(skip_serializing_if = "Option::is_none")]
     reason: Option<String>,
     /// A person's words for what could not be seen, given in this attempt.
     #[serde(skip_serializing_if = "Vec::is_empty")]
@@ -55,7 +54,6 @@ struct Line<'a> {
     /// What was found and told on the way.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     findings: Vec<&'a str>,
-    #[serde(skip_serializing_if = "Option::is_none")]
     revision: Option<&'a str>,
 }
 

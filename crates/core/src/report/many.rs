@@ -5,6 +5,7 @@ use std::fmt::Write;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
+use serde_with::skip_serializing_none;
 
 use super::copies::WorkloadKey;
 use super::snapshot::change;
@@ -98,6 +99,7 @@ fn names(clusters: &[ClusterName]) -> String {
 }
 
 /// As `status.yaml` has it.
+#[skip_serializing_none]
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct ManySnapshot {
@@ -107,9 +109,7 @@ pub struct ManySnapshot {
     pub(super) what: String,
     pub(super) phase: Phase,
     pub(super) attempt: u32,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(super) progress: Option<Tally>,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(super) waiting_for: Option<WaitingFor>,
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub(super) moves: Vec<Move>,

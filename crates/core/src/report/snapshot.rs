@@ -3,6 +3,7 @@
 use jiff::Timestamp;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
+use serde_with::skip_serializing_none;
 
 use super::copies::WorkloadCopies;
 use super::failover::FailoverSnapshot;
@@ -25,13 +26,13 @@ use cutover_karmada::name::{Location, Revision};
 const VERSION: u32 = 1;
 
 /// How everything stands, as `status.yaml` and `cutover status -o json` say it.
+#[skip_serializing_none]
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 #[schemars(title = "Status")]
 pub struct Snapshot {
     version: u32,
     /// The commit of the desired state that was looked at last.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(super) revision: Option<Revision>,
     pub(super) syncs: Vec<SyncSnapshot>,
     pub(super) intents: Vec<IntentSnapshot>,
@@ -55,7 +56,6 @@ pub struct Snapshot {
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub(super) workloads: Vec<WorkloadCopies>,
     /// Why it isn't known what runs where.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(super) workloads_unknown: Option<String>,
 }
 
@@ -124,6 +124,7 @@ pub struct ProblemSnapshot {
     pub(super) hint: Option<String>,
 }
 
+#[skip_serializing_none]
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct IntentSnapshot {
@@ -135,16 +136,12 @@ pub struct IntentSnapshot {
     pub(super) to: String,
     pub(super) phase: Phase,
     pub(super) attempt: u32,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(super) since: Option<Timestamp>,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(super) waiting_for: Option<WaitingFor>,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(super) downtime_ms: Option<u64>,
     /// Where on the branch the whole record stands.
     pub(super) record: String,
     /// What became of the attempt so far; only on request, since the record has it.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(super) report: Option<Account>,
 }
 
@@ -180,6 +177,7 @@ impl RolloutSnapshot {
     }
 }
 
+#[skip_serializing_none]
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct SuspensionSnapshot {
@@ -188,14 +186,10 @@ pub struct SuspensionSnapshot {
     /// For instance `dispatching of PropagationPolicy web to green`.
     pub(super) what: String,
     pub(super) reason: String,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(super) by: Option<String>,
     pub(super) phase: SuspensionPhase,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(super) since: Option<Timestamp>,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(super) until: Option<Timestamp>,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(super) waiting_for: Option<WaitingFor>,
     /// What waits to go out, and what was changed in members meanwhile.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
@@ -224,6 +218,7 @@ impl SuspensionSnapshot {
     }
 }
 
+#[skip_serializing_none]
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct ShiftSnapshot {
@@ -233,18 +228,12 @@ pub struct ShiftSnapshot {
     pub(super) what: String,
     pub(super) phase: ShiftPhase,
     /// How many have gone, of how many.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(super) moved: Option<String>,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(super) floor: Option<u32>,
     /// The fewest replicas that were seen ready.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(super) lowest: Option<u32>,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(super) started_at: Option<Timestamp>,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(super) finished_at: Option<Timestamp>,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(super) waiting_for: Option<WaitingFor>,
     /// Where on the branch the whole record stands.
     pub(super) record: String,
