@@ -112,7 +112,7 @@ pub fn held_back(desired: &ObjectMap<Entry>, live: Live<'_>) -> Holding {
         let over = policies_over(desired, live, &workload, &forms);
         for key in over
             .into_iter()
-            .filter(|key| hold.placement && !hold.committed || overrides(&key.kind))
+            .filter(|key| hold.policies == Policies::Held || overrides(&key.kind))
         {
             held.entry(key).or_insert_with(|| hold.by.clone());
         }
@@ -141,11 +141,20 @@ struct Hold {
     by: HeldBy,
     /// It has begun: a template that is gone is not to be brought back behind its back.
     engaged: bool,
-    /// The policies that place the workload as well. Not any more once a move is committed: what it waits for then is that they
-    /// keep the workload where it is now. Those that change what runs wait for the end all the same.
-    placement: bool,
-    /// A Migration of it is committed, whoever waits behind that.
-    committed: bool,
+    policies: Policies,
+}
+
+/// What becomes of the policies that place a workload; those that change what runs wait for the end in any case. Where several
+/// intents are about a workload, the greatest counts.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+enum Policies {
+    /// They are applied: the intent changes what runs, not where.
+    Applied,
+    /// They wait with the template.
+    Held,
+    /// They are applied although other intents may wait: a Migration is committed, and ends when they keep the workload where it
+    /// is now.
+    Awaited,
 }
 
 impl Hold {
@@ -189,14 +198,20 @@ impl Intents {
                 .as_ref()
                 .is_some_and(|asked| migration.is_asked_again(asked));
             if !migration.has_ended() || asked_anew {
-                let placement = asked_anew || !migration.is_committed();
-                intents.hold(&migration, placement);
-                if placement && let Some(driven) = Driven::of(object) {
+                let policies = if asked_anew || !migration.is_committed() {
+                    Policies::Held
+                } else {
+                    Policies::Awaited
+                };
+                intents.hold(&migration, policies);
+                if policies == Policies::Held
+                    && let Some(driven) = Driven::of(object)
+                {
                     let by = migration.holder(Why::Moving);
                     intents.policies.insert(driven.policy.key(), by);
                 }
                 if let Some(asked) = &asked {
-                    intents.hold(&Migration::of(asked), placement);
+                    intents.hold(&Migration::of(asked), policies);
                 }
             } else {
                 let finished_at = migration.finished_at();
@@ -210,7 +225,7 @@ impl Intents {
         }
         for entry in desired.of_kind(api::GROUP, MIGRATION) {
             if !seen.contains(&entry.key) {
-                intents.hold(&Migration::of(&entry.value()), true);
+                intents.hold(&Migration::of(&entry.value()), Policies::Held);
             }
         }
         intents.hold_asked(desired, live);
@@ -233,19 +248,17 @@ impl Intents {
         intents
     }
 
-    fn hold(&mut self, migration: &Migration<'_>, placement: bool) {
+    fn hold(&mut self, migration: &Migration<'_>, policies: Policies) {
         let engaged = migration.has_begun();
         for workload in migration.workloads() {
             let by = migration.holder(Why::Moving);
             let hold = self.holds.entry(workload).or_insert(Hold {
                 by,
                 engaged,
-                placement,
-                committed: false,
+                policies,
             });
             hold.engaged |= engaged;
-            hold.placement |= placement;
-            hold.committed |= !placement;
+            hold.policies = hold.policies.max(policies);
         }
     }
 
@@ -268,8 +281,7 @@ impl Intents {
             self.holds.entry(workload).or_insert(Hold {
                 by,
                 engaged: false,
-                placement: false,
-                committed: false,
+                policies: Policies::Applied,
             });
         }
     }
@@ -293,8 +305,7 @@ impl Intents {
                 let hold = Hold {
                     by,
                     engaged: false,
-                    placement: false,
-                    committed: false,
+                    policies: Policies::Applied,
                 };
                 self.holds.entry(entry.key.clone()).or_insert(hold);
             }
@@ -329,8 +340,7 @@ impl Intents {
             self.holds.entry(workload.key(Some(&namespace))).or_insert(Hold {
                 by,
                 engaged: phase >= Some(ShiftPhase::Hold),
-                placement: true,
-                committed: false,
+                policies: Policies::Held,
             });
         }
     }
@@ -380,8 +390,7 @@ impl Intents {
         let hold = self.holds.entry(workload).or_insert(Hold {
             by,
             engaged: true,
-            placement: true,
-            committed: false,
+            policies: Policies::Held,
         });
         hold.engaged = true;
     }
