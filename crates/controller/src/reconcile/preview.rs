@@ -11,18 +11,20 @@ use serde_json::Value;
 
 use super::endings;
 use super::forecasts::{self, is_written};
+use super::intents::ask::{get, instant, list, map, optional};
 use super::intents::dependencies;
 use super::intents::other_managers;
 use super::intents::policies::{claimed_by, typed};
 use super::intents::scalers;
+use super::intents::served;
 use super::plan::Plan;
-use cutover_cluster::{Answer, Cluster, Lookup, Reader};
+use cutover_cluster::{Cluster, Lookup};
 use cutover_core::api::{self, Migration, WorkloadProfile};
 use cutover_core::intent::control_plane::Overrides;
 use cutover_core::intent::dependencies::{Presence, Reference};
 use cutover_core::intent::scalers::{Scaler, concerns};
 use cutover_core::intent::snapshot::{Desired, Member, OwnPolicy, Snapshot};
-use cutover_core::intent::{self, ControlPlane, Read, Seen, moves, rivals};
+use cutover_core::intent::{self, ControlPlane, Seen, moves, rivals};
 use cutover_core::plan::{Action, Change, ChangeSet, Forecast};
 use cutover_core::profile;
 use cutover_core::report::History;
@@ -320,7 +322,6 @@ fn maker(binding: &ResourceBinding) -> Option<(Option<String>, String)> {
 /// What every look needs.
 struct Look {
     cluster: Cluster,
-    reader: Reader,
     bindings: Seen<Vec<ResourceBinding>>,
     clusters: Seen<Vec<karmada::Cluster>>,
     profiles: Seen<Vec<WorkloadProfile>>,
@@ -329,13 +330,12 @@ struct Look {
 
 impl Look {
     async fn new(cluster: &Cluster) -> Self {
-        let reader = cluster.reader();
         let (namespaced, cluster_wide, clusters, profiles, cluster_overrides) = tokio::join!(
-            list::<ResourceBinding>(cluster, BINDINGS, "ResourceBinding", None),
-            list::<ClusterResourceBinding>(cluster, BINDINGS, "ClusterResourceBinding", None),
-            list(cluster, "cluster.karmada.io/v1alpha1", "Cluster", None),
-            list(cluster, api::API_VERSION, "WorkloadProfile", None),
-            list(cluster, POLICIES, "ClusterOverridePolicy", None),
+            list::<ResourceBinding>(cluster, BINDINGS, "ResourceBinding", None, None),
+            list::<ClusterResourceBinding>(cluster, BINDINGS, "ClusterResourceBinding", None, None),
+            list(cluster, "cluster.karmada.io/v1alpha1", "Cluster", None, None),
+            list(cluster, api::API_VERSION, "WorkloadProfile", None, None),
+            list(cluster, POLICIES, "ClusterOverridePolicy", None, None),
         );
         let bindings = match (namespaced, cluster_wide) {
             (
@@ -351,7 +351,6 @@ impl Look {
         };
         Self {
             cluster: cluster.clone(),
-            reader,
             bindings,
             clusters,
             profiles,
@@ -591,14 +590,7 @@ impl Look {
     }
 
     fn known<T>(&self, value: T) -> Seen<T> {
-        let tick = self.cluster.tick();
-        Seen::known(
-            value,
-            Read {
-                sent: tick,
-                answered: tick,
-            },
-        )
+        Seen::known(value, instant(&self.cluster))
     }
 
     fn binding(&self, workload: &ObjectKey) -> Seen<Option<ResourceBinding>> {
@@ -619,7 +611,7 @@ impl Look {
 
     async fn overrides(&self, namespace: Option<&str>) -> Seen<Overrides> {
         let namespaced = match namespace {
-            Some(_) => list(&self.cluster, POLICIES, "OverridePolicy", namespace).await,
+            Some(_) => list(&self.cluster, POLICIES, "OverridePolicy", namespace, None).await,
             None => self.known(Vec::new()),
         };
         match (&self.cluster_overrides, namespaced) {
@@ -650,7 +642,7 @@ impl Look {
         namespace: Option<&str>,
         name: &str,
     ) -> Seen<Option<T>> {
-        get(&self.cluster, &self.reader, gvk, namespace, name).await
+        get(&self.cluster, gvk.clone(), namespace, name).await
     }
 
     async fn member(
@@ -660,7 +652,15 @@ impl Look {
         namespace: Option<&str>,
         name: &str,
     ) -> Seen<Option<Value>> {
-        get(&self.cluster, &self.cluster.member(cluster), gvk, namespace, name).await
+        match served(&self.cluster, gvk).await {
+            Ok(served) => optional(
+                self.cluster
+                    .member(cluster)
+                    .get_as(&served, namespace, name)
+                    .await,
+            ),
+            Err(error) => Seen::unknown(error.to_string()),
+        }
     }
 }
 
@@ -671,60 +671,5 @@ fn member(object: Seen<Option<Value>>) -> Member {
         pods: Seen::unknown("not read"),
         nodes: Seen::unknown("not read"),
         silent: false,
-    }
-}
-
-async fn get<T: DeserializeOwned>(
-    cluster: &Cluster,
-    reader: &Reader,
-    gvk: &Gvk,
-    namespace: Option<&str>,
-    name: &str,
-) -> Seen<Option<T>> {
-    let served = match cluster.lookup(gvk).await {
-        Ok(Lookup::Served(served)) => served,
-        Ok(Lookup::NotServed) => return Seen::unknown(format!("{gvk} is not served")),
-        Err(error) => return Seen::unknown(error.to_string()),
-    };
-    let read = reader.get_as(&served, namespace, name).await;
-    let at = Read {
-        sent: read.sent,
-        answered: read.answered,
-    };
-    match read.answer {
-        Answer::Found(value) => Seen::known(Some(value), at),
-        Answer::NotFound => Seen::known(None, at),
-        Answer::Unknown { why } => Seen::unknown(why),
-    }
-}
-
-async fn list<T: DeserializeOwned>(
-    cluster: &Cluster,
-    api_version: &str,
-    kind: &str,
-    namespace: Option<&str>,
-) -> Seen<Vec<T>> {
-    let gvk = Gvk::new(api_version, kind);
-    let served = match cluster.lookup(&gvk).await {
-        Ok(Lookup::Served(served)) => served,
-        Ok(Lookup::NotServed) => return Seen::unknown(format!("{gvk} is not served")),
-        Err(error) => return Seen::unknown(error.to_string()),
-    };
-    let read = cluster.reader().list_as(&served, namespace, None).await;
-    let at = Read {
-        sent: read.sent,
-        answered: read.answered,
-    };
-    match read.answer {
-        Answer::Found(value) => Seen::known(value, at),
-        Answer::NotFound => Seen::unknown(format!("{gvk} is not there")),
-        Answer::Unknown { why } => Seen::unknown(why),
-    }
-}
-
-fn map<T, U>(seen: &Seen<T>, of: impl FnOnce(&T) -> U) -> Seen<U> {
-    match seen {
-        Seen::Known { value, read } => Seen::known(of(value), *read),
-        Seen::Unknown { why } => Seen::unknown(why.clone()),
     }
 }

@@ -50,7 +50,7 @@ pub(super) async fn versions(cluster: &Cluster, gvk: &Gvk) -> Result<Arc<Vec<Str
 }
 
 /// A read that took no time: what was put together here, after what it was put together from.
-pub(super) fn instant(cluster: &Cluster) -> intent::Read {
+pub(in crate::reconcile) fn instant(cluster: &Cluster) -> intent::Read {
     let tick = cluster.tick();
     intent::Read {
         sent: tick,
@@ -58,7 +58,7 @@ pub(super) fn instant(cluster: &Cluster) -> intent::Read {
     }
 }
 
-pub(super) fn optional<T>(read: Read<T>) -> Seen<Option<T>> {
+pub(in crate::reconcile) fn optional<T>(read: Read<T>) -> Seen<Option<T>> {
     let span = intent::Read {
         sent: read.sent,
         answered: read.answered,
@@ -83,7 +83,7 @@ pub(super) fn all<T>(read: Read<T>) -> Seen<T> {
 }
 
 /// Reads one object afresh.
-pub(super) async fn get<T: DeserializeOwned>(
+pub(in crate::reconcile) async fn get<T: DeserializeOwned>(
     cluster: &Cluster,
     gvk: Gvk,
     namespace: Option<&str>,
@@ -96,7 +96,7 @@ pub(super) async fn get<T: DeserializeOwned>(
 }
 
 /// Reads all objects of a kind afresh.
-pub(super) async fn list<T: DeserializeOwned>(
+pub(in crate::reconcile) async fn list<T: DeserializeOwned>(
     cluster: &Cluster,
     api_version: &str,
     kind: &str,
@@ -120,7 +120,7 @@ pub(super) fn by_cluster(works: &Seen<Vec<Work>>) -> Seen<BTreeMap<ClusterName, 
     })
 }
 
-pub(super) fn map<T, U>(seen: &Seen<T>, f: impl FnOnce(&T) -> U) -> Seen<U> {
+pub(in crate::reconcile) fn map<T, U>(seen: &Seen<T>, f: impl FnOnce(&T) -> U) -> Seen<U> {
     match seen {
         Seen::Known { value, read } => Seen::known(f(value), *read),
         Seen::Unknown { why } => Seen::unknown(why.clone()),

@@ -3,7 +3,7 @@
 
 mod admission;
 mod around;
-mod ask;
+pub(super) mod ask;
 mod bulk_moves;
 mod canaries;
 pub(super) mod dependencies;
