@@ -1,6 +1,7 @@
 //! The real program as processes that are killed, stopped and told to end, at moments that come from seeds.
 
 use std::fmt::Write as _;
+use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
@@ -13,7 +14,7 @@ use cutover::sandbox::faults::{Effect, Rule, Span};
 use serde_json::{Value, json};
 
 use crate::support::proxy::Proxy;
-use crate::support::replica::{CONFIG_MAPS, LEASE, Stage};
+use crate::support::replica::{CONFIG_MAPS, LEASE, Stage, own};
 
 const MIGRATIONS: Resource = Resource::new("cutover.dev", "migrations");
 const OBJECTS: usize = 1000;
@@ -484,8 +485,19 @@ impl Admission for UpTo {
     }
 }
 
+/// `CUTOVER_OTHER_VERSION` names another program: the two take turns then, and each begins once (`tools/upgrade.sh`).
 #[tokio::test(flavor = "multi_thread")]
 async fn killed_in_each_phase_a_migration_completes_with_never_two_writers() {
+    match std::env::var_os("CUTOVER_OTHER_VERSION").map(PathBuf::from) {
+        None => killed_in_each_phase([own(), own()]).await,
+        Some(other) => {
+            killed_in_each_phase([&other, own()]).await;
+            killed_in_each_phase([own(), &other]).await;
+        }
+    }
+}
+
+async fn killed_in_each_phase(programs: [&Path; 2]) {
     let stage = with_a_running_job().await;
     let up_to = Arc::new(UpTo {
         last: Mutex::new(Phase::Pending),
@@ -493,7 +505,9 @@ async fn killed_in_each_phase_a_migration_completes_with_never_two_writers() {
     });
     let server = stage.world.control_plane();
     server.admit(Arc::clone(&up_to) as Arc<dyn Admission>);
-    let mut replica = stage.start(ONE);
+    let mut turns = programs.into_iter().cycle();
+    let mut next = || stage.start_program(turns.next().unwrap(), ONE);
+    let mut replica = next();
     job_runs(&stage).await;
     migrate(&stage);
     for last in [
@@ -507,7 +521,7 @@ async fn killed_in_each_phase_a_migration_completes_with_never_two_writers() {
     ] {
         up_to.reached(&stage, last).await;
         replica.kill();
-        replica = stage.start(ONE);
+        replica = next();
     }
     *up_to.last.lock().unwrap() = Phase::Completed;
     assert_completed(&stage).await;

@@ -63,19 +63,32 @@ impl Stage {
         self.start_at(name, self.address())
     }
 
+    /// Starts `cutover run` of another program.
+    pub fn start_program(&self, program: &Path, name: &str) -> Replica {
+        self.run(
+            program,
+            name,
+            self.address(),
+            self.origin.path().as_ref(),
+            &[],
+            None,
+        )
+    }
+
     /// Starts `cutover run` with an API server that is somewhere else.
     pub fn start_at(&self, name: &str, server: SocketAddr) -> Replica {
-        self.run(name, server, self.origin.path().as_ref(), &[], None)
+        self.start_at_with(name, server, &[])
     }
 
     /// Starts `cutover run` with an API server that is somewhere else, and more arguments.
     pub fn start_at_with(&self, name: &str, server: SocketAddr, more: &[&str]) -> Replica {
-        self.run(name, server, self.origin.path().as_ref(), more, None)
+        self.run(own(), name, server, self.origin.path().as_ref(), more, None)
     }
 
     /// Starts `cutover run` with a repository that is reached in another way, more arguments, and no more descriptors than this.
     pub fn start_with(&self, name: &str, repo: &RemoteUrl, more: &[&str], descriptors: u32) -> Replica {
         self.run(
+            own(),
             name,
             self.address(),
             repo.to_string().as_ref(),
@@ -86,6 +99,7 @@ impl Stage {
 
     fn run(
         &self,
+        program: &Path,
         name: &str,
         server: SocketAddr,
         repo: &OsStr,
@@ -98,7 +112,6 @@ impl Stage {
             .append(true)
             .open(&log)
             .unwrap();
-        let program = env!("CARGO_BIN_EXE_cutover");
         let mut command = match descriptors {
             Some(descriptors) => {
                 let mut shell = Command::new("sh");
@@ -201,6 +214,11 @@ impl Stage {
         }
         text
     }
+}
+
+/// The program that is tested.
+pub fn own() -> &'static Path {
+    Path::new(env!("CARGO_BIN_EXE_cutover"))
 }
 
 /// A process; dropped, it is killed.
