@@ -18,12 +18,16 @@ use cutover_sandbox::ledger::{Origin, Run};
 const IMAGE: &str = "registry.example.com/shop/orders:1.4.0";
 /// The sandbox can't pull an image whose tag says that it is broken.
 const BROKEN_IMAGE: &str = "registry.example.com/shop/orders:2.0.0-broken";
+const POLICY: &str = "policies/orders.yaml";
+/// Where the policy of the example lets the job run.
+const ANYWHERE: &str = "clusterNames: [east, west, north]";
 /// How long a phase may take that takes a second or two here.
 const AMPLE: &str = "15s";
 
 pub async fn play(chapter: Chapter, stage: &Stage, before: &Run) -> Result<()> {
     match chapter {
         Chapter::Move => plain_move(stage, before).await,
+        Chapter::PolicyEdit => policy_edit(stage, before).await,
         Chapter::Upgrade => upgrade(stage, before).await,
         Chapter::LostTarget => lost_target(stage, before).await,
         Chapter::LateScheduler => late_scheduler(stage, before).await,
@@ -47,6 +51,34 @@ async fn plain_move(stage: &Stage, before: &Run) -> Result<()> {
         apply(format!("    downtime {downtime}"))?;
     }
     Ok(())
+}
+
+/// The policy names another cluster: a Migration follows, and then the policy is applied.
+async fn policy_edit(stage: &Stage, before: &Run) -> Result<()> {
+    let to = one_of(["north", "east"], before);
+    let (policy, only) = (stage.clone.dir.join(POLICY), format!("clusterNames: [{to}]"));
+    replace(&policy, ANYWHERE, &only)?;
+    push(
+        stage,
+        &format!("Run orders in {to}"),
+        &[format!("~ {POLICY}: {only}")],
+    )?;
+    let name = stage.set_off(to).await?;
+    done(format!(
+        "the policy is held back; cutover creates the Migration {name}"
+    ))?;
+    let migration = follow(stage, &name).await?;
+    let to = to.to_owned();
+    moved(stage, &Intent { name, to }, &migration, before).await?;
+    stage.placed_in(1).await?;
+    done("the policy is applied")?;
+    replace(&policy, &only, ANYWHERE)?;
+    push(
+        stage,
+        "Let orders run anywhere",
+        &[format!("~ {POLICY}: {ANYWHERE}")],
+    )?;
+    stage.placed_in(3).await
 }
 
 /// The move takes a new image along that can't start; everything goes back.

@@ -42,6 +42,8 @@ pub struct Demo {
 enum Chapter {
     /// A stateful job moves with its state
     Move,
+    /// Its policy names another cluster, and that is enough
+    PolicyEdit,
     /// It takes a new image along that cannot start, and everything goes back
     Upgrade,
     /// The target is lost while the job is on its way to it
@@ -66,6 +68,7 @@ impl Chapter {
     const fn title(self) -> &'static str {
         match self {
             Self::Move => "A plain move",
+            Self::PolicyEdit => "An edit of a policy that becomes a move",
             Self::Upgrade => "A move with a new image, which cannot start",
             Self::LostTarget => "The target is lost during the move",
             Self::LateScheduler => "The scheduler's late overwrite",

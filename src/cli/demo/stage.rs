@@ -262,6 +262,30 @@ impl Stage {
         self.verdict().runs.into_iter().filter(ours).collect()
     }
 
+    /// Waits until a change of the policy has set off a migration to a cluster, and returns its name.
+    pub async fn set_off(&self, to: &str) -> Result<String> {
+        let server = self.world.control_plane();
+        self.until(&format!("a migration to {to} to be set off"), || {
+            let all = server.list(&MIGRATIONS, Some(NAMESPACE), &ListOptions::default());
+            let all = all.map(|all| all.items).unwrap_or_default();
+            let set_off = all
+                .iter()
+                .find(|one| one["metadata"]["ownerReferences"].is_array() && one["spec"]["to"] == to);
+            set_off.and_then(|one| one["metadata"]["name"].as_str().map(str::to_owned))
+        })
+        .await
+    }
+
+    /// Waits until the policy of the job lets it run in so many clusters.
+    pub async fn placed_in(&self, count: usize) -> Result<()> {
+        self.until(&format!("a policy of {count} clusters"), || {
+            let policy = self.object(&POLICIES, Some(NAMESPACE), WORKLOAD)?;
+            let names = policy["spec"]["placement"]["clusterAffinity"]["clusterNames"].as_array()?;
+            (names.len() == count).then_some(())
+        })
+        .await
+    }
+
     /// Waits until a migration has entered a phase.
     pub async fn enters(&self, name: &str, phase: Phase) -> Result<()> {
         self.until(&format!("{name} to enter {phase}"), || {
@@ -415,12 +439,14 @@ fn gave_up(what: &str) -> Error {
     ))
 }
 
-/// Has each phase committed by itself, however fast they follow each other: it is a story. What a chapter takes out of Git goes.
+/// Has each phase committed by itself, however fast they follow each other: it is a story. What a chapter takes out of Git goes, and
+/// a policy that names another cluster moves its workload.
 fn tell_every_phase(dir: &Path) -> Result<()> {
     let path = dir.join(cutover_core::config::PATH);
     let text = std::fs::read_to_string(&path)
         .map_err(|error| Error::user(format!("cannot read {}: {error}", path.display())))?;
     let branch = format!("  branch: {STATUS_BRANCH}\n");
     let text = text.replace(&branch, &format!("{branch}  every: 1s\n"));
-    example::write_file(&path, &text.replace("  path: .\n", "  path: .\n  prune: true\n"))
+    let own = "  path: .\n  prune: true\n  gate: {migrations: {mode: Auto, verify: {healthyFor: 1s}}}\n";
+    example::write_file(&path, &text.replace("  path: .\n", own))
 }
