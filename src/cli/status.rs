@@ -40,7 +40,7 @@ pub struct Status {
     /// Intents of all namespaces, as without --namespace
     #[arg(short = 'A', long, conflicts_with = "namespace")]
     all_namespaces: bool,
-    /// What has ended whole, too, and every workload
+    /// What has ended whole, too, every workload, and each intent of those that wait alike
     #[arg(short, long)]
     all: bool,
     /// How it is written; `wide`: a line an intent; `json`, `yaml`: with the time and the evidence of each phase (cutover schema status)

@@ -236,6 +236,7 @@ impl Many {
                     many => format!("could not move {many} workloads"),
                 }),
             outcome: None,
+            down_since: None,
             next: waiting.and_then(|wait| next::command(&self.name, wait)),
             workloads: status.moves.iter().map(|one| key(&one.workload)).collect(),
             intro: last.into_iter().collect(),

@@ -2,6 +2,9 @@
 
 use std::fmt::Write;
 
+use super::dashboard::migration_summary;
+use super::fold::{Alike, folded};
+use super::summary::Summary;
 use super::{
     Account, LeftOverview, ObjectNote, Overview, Problem, SyncOverview, Web, brief, by_urgency, duration,
     finding_text, gantt, headline, instant, names, path, route, since, status, symbol,
@@ -30,15 +33,46 @@ pub(super) fn page(overview: &Overview) -> String {
         table(&mut page, &migrations);
     }
     let mut ended = 0;
-    for migration in migrations {
-        if status(migration).phase.is_terminal() {
-            ended += 1;
-        }
+    let all = migrations.into_iter().map(|one| (one, migration_summary(one)));
+    for group in folded(all.collect(), |(_, summary)| summary) {
+        let [(migration, summary)] = group.as_slice() else {
+            let several: Vec<&Summary> = group.iter().map(|(_, summary)| summary).collect();
+            if let Some(alike) = Alike::of(&several) {
+                story_of_several(&mut page, &alike);
+            }
+            continue;
+        };
+        ended += usize::from(summary.has_ended);
         if ended <= TOLD {
             story(&mut page, migration, overview.web.as_ref());
         }
     }
     page
+}
+
+/// Tells once of several that wait alike; the table has each of them.
+fn story_of_several(page: &mut String, alike: &Alike) {
+    let each = &alike.each;
+    let (names, more) = alike.names();
+    let more = match more {
+        0 => String::new(),
+        more => format!(", and {more} more"),
+    };
+    let _ = writeln!(page, "### ⏳ {}: {}\n", alike.title(), each.phase);
+    let _ = writeln!(page, "{}{more}.\n", escape(&names));
+    if let Some(waiting) = &each.common.waiting_for {
+        let text = wait(waiting, alike.waits_differ, alike.limits_differ);
+        let _ = writeln!(page, "> ⏳ {}\n", escape(&text));
+    }
+    if let Some(next) = &each.next {
+        let _ = writeln!(page, "*Next:* {}\n", escape(next));
+    }
+    for finding in &each.common.findings {
+        let _ = writeln!(page, "- ⚠️ {}", escape(&finding_text(finding)));
+    }
+    if !each.common.findings.is_empty() {
+        page.push('\n');
+    }
 }
 
 fn syncs(page: &mut String, syncs: &[SyncOverview], web: Option<&Web>) {
@@ -209,7 +243,7 @@ fn story(page: &mut String, migration: &Migration, web: Option<&Web>) {
         let _ = writeln!(page, "> ⏪ Rolled back: {}\n", escape(&brief(reason)));
     }
     if let Some(waiting) = &status.common.waiting_for {
-        let _ = writeln!(page, "> ⏳ {}\n", escape(&wait(waiting)));
+        let _ = writeln!(page, "> ⏳ {}\n", escape(&wait(waiting, false, false)));
     }
     if let Some(next) = &account.next {
         let _ = writeln!(page, "*Next:* {}\n", escape(next));
@@ -255,11 +289,14 @@ fn row(page: &mut String, step: &StepRecord) {
     );
 }
 
-/// Returns why something waits, since when, until when, and what happens then.
-fn wait(waiting: &WaitingFor) -> String {
-    let mut text = format!("Waits since {}: {}", instant(waiting.since), waiting.reason);
+/// Returns why something waits, since when, until when, and what happens then; of several, whether these times are the first of
+/// theirs.
+fn wait(waiting: &WaitingFor, is_first: bool, ends_first: bool) -> String {
+    let first = |is_first: bool| if is_first { " (the first of them)" } else { "" };
+    let since = instant(waiting.since);
+    let mut text = format!("Waits since {since}{}: {}", first(is_first), waiting.reason);
     if let Some(until) = waiting.until {
-        let _ = write!(text, ". At {}", instant(until));
+        let _ = write!(text, ". At {}{}", instant(until), first(ends_first));
         match &waiting.then {
             Some(then) => {
                 let _ = write!(text, ": {then}");

@@ -11,6 +11,7 @@ mod earlier;
 mod event;
 mod failover;
 mod findings;
+mod fold;
 mod forecast;
 mod gantt;
 mod headline;

@@ -38,11 +38,24 @@ fn offered(place: &str, wait: &WaitingFor) -> Vec<String> {
 
 /// Returns the lines that say what comes next, and what happens if a person who is asked does nothing; none of what has ended well.
 pub(super) fn lines(one: &Summary, now: Timestamp) -> Vec<Line> {
+    lines_until(one, now, "")
+}
+
+/// The same for what several have in common, whose limits differ: `one` has the first of these.
+pub(super) fn first_lines(one: &Summary, now: Timestamp) -> Vec<Line> {
+    lines_until(one, now, ", the first of them")
+}
+
+fn lines_until(one: &Summary, now: Timestamp, which: &str) -> Vec<Line> {
     let mut lines = asked_of_a_person(one);
     let label = if lines.is_empty() { "next:" } else { "else:" };
     let by_itself = match lines.as_slice() {
-        [] => by_itself(one, now),
-        _ => one.common.waiting_for.as_ref().and_then(|wait| timed(wait, now)),
+        [] => by_itself(one, now, which),
+        _ => one
+            .common
+            .waiting_for
+            .as_ref()
+            .and_then(|wait| timed(wait, now, which)),
     };
     lines.extend(by_itself.map(|next| Line::new(format!("  {} {next}", styled(HINT, label)))));
     lines
@@ -70,14 +83,14 @@ fn asked_of_a_person(one: &Summary) -> Vec<Line> {
 }
 
 /// Returns what happens without anybody's doing.
-fn by_itself(one: &Summary, now: Timestamp) -> Option<String> {
+fn by_itself(one: &Summary, now: Timestamp, which: &str) -> Option<String> {
     let wait = one.common.waiting_for.as_ref();
     let is_asked_for = matches!(one.phase, "Aborted" | "EndedBefore");
     if one.has_ended || one.standing.is_over() {
         return (one.standing == Standing::Failed && !is_asked_for)
             .then(|| "fix what it says, and change its file or ask again under another name".to_owned());
     }
-    if let Some((wait, timed)) = wait.and_then(|wait| Some((wait, timed(wait, now)?))) {
+    if let Some((wait, timed)) = wait.and_then(|wait| Some((wait, timed(wait, now, which)?))) {
         // What is waited for comes first; that it doesn't come is the exception.
         let is_limit = wait.then.as_deref().is_some_and(|then| then != "go on");
         let waits = is_limit && wait.code == WaitCode::Evidence;
@@ -96,13 +109,13 @@ fn by_itself(one: &Summary, now: Timestamp) -> Option<String> {
 }
 
 /// Returns when a wait ends by itself, and what happens then.
-fn timed(wait: &WaitingFor, now: Timestamp) -> Option<String> {
+fn timed(wait: &WaitingFor, now: Timestamp, which: &str) -> Option<String> {
     let until = wait.until?;
     let then = wait.then.as_deref().unwrap_or("it ends");
     let left = until.duration_since(now);
     Some(if left.is_positive() {
-        format!("in {} ({}): {then}", duration(left), instant(until))
+        format!("in {} ({}): {then}{which}", duration(left), instant(until))
     } else {
-        format!("now, since {}: {then}", instant(until))
+        format!("now, since {}: {then}{which}", instant(until))
     })
 }

@@ -4,8 +4,10 @@
 use std::fmt::Write;
 
 use anstyle::Style;
+use jiff::Timestamp;
 
 use super::copies::WorkloadKey;
+use super::fold::{Alike, folded};
 use super::markdown::escape;
 use super::told::{BAD, BUSY, GOOD, styled};
 use super::{EventRecord, brief, finding_text, instant, next, path};
@@ -37,6 +39,8 @@ pub(super) struct Summary {
     pub common: Common,
     /// What has gone wrong already, though it goes on.
     pub trouble: Option<String>,
+    /// Since when nothing of its workload was seen running, while it goes on.
+    pub down_since: Option<Timestamp>,
     /// What came of it, where that is a number: `downtime 1.2 s`.
     pub outcome: Option<String>,
     /// What a person can do so that it goes on, or ends; a command begins with `cutover`.
@@ -119,6 +123,7 @@ impl Summary {
             kind: I::KIND,
             next: wait.and_then(|wait| next::command(&place, wait)),
             outcome: None,
+            down_since: None,
             workloads: Vec::new(),
             place,
             record: path(intent),
@@ -162,13 +167,13 @@ impl Summary {
         })
     }
 
-    /// Writes what there is to say of it below the table of its kind.
-    fn items(&self, page: &mut String) {
+    /// Writes what there is to say of it below the table of its kind; `with_wait`: why it waits, too.
+    fn items(&self, page: &mut String, with_wait: bool) {
         let place = escape(&self.place);
         let mut item = |text: &str| {
             let _ = writeln!(page, "- {place}: {}", escape(text));
         };
-        if let Some(wait) = &self.common.waiting_for {
+        if let Some(wait) = self.common.waiting_for.as_ref().filter(|_| with_wait) {
             let since = instant(wait.since);
             item(&format!("⏳ waits since {since}: {}", brief(&wait.reason)));
         }
@@ -237,10 +242,39 @@ pub(super) fn section_of(page: &mut String, title: &str, columns: &[&str], mut a
         );
     }
     page.push('\n');
-    for one in &all {
-        one.items(page);
+    for group in folded(all, |one| one) {
+        if let [one] = group.as_slice() {
+            one.items(page, true);
+            continue;
+        }
+        let several: Vec<&Summary> = group.iter().collect();
+        if let Some(alike) = Alike::of(&several) {
+            wait_of_several(page, &alike);
+        }
+        for one in &group {
+            one.items(page, false);
+        }
     }
     page.push('\n');
+}
+
+/// Writes once what several wait for alike.
+fn wait_of_several(page: &mut String, alike: &Alike) {
+    let Some(wait) = &alike.each.common.waiting_for else {
+        return;
+    };
+    let (mut names, more) = alike.names();
+    if more > 0 {
+        let _ = write!(names, ", and {more} more");
+    }
+    let since = instant(wait.since);
+    let first = if alike.waits_differ {
+        " (the first of them)"
+    } else {
+        ""
+    };
+    let text = format!("{names}: ⏳ wait since {since}{first}: {}", brief(&wait.reason));
+    let _ = writeln!(page, "- {}", escape(&text));
 }
 
 fn order(one: &Summary) -> (bool, bool, &str, &str) {

@@ -182,6 +182,32 @@ fn a_waiting_migration_says_for_what_and_until_when() {
 }
 
 #[test]
+fn migrations_that_wait_alike_have_one_story_and_a_row_each() {
+    let all = (0..7).map(|number| {
+        let since = format!("2026-03-01T10:00:0{number}Z");
+        let mut one = migration(json!({
+            "phase": "Pending", "attempt": 1,
+            "waitingFor": {"code": "Turn", "reason": "a turn: 4 of 4 migrations are under way", "since": since},
+        }));
+        one.metadata.name = Some(format!("m{number}"));
+        one
+    });
+    let page = page(&overview(all.chain([completed()]).collect()));
+    let (_, told) = page.split_once("## Migrations\n\n").unwrap();
+    assert_eq!(told.matches("⏳ Pending |").count(), 7, "{told}");
+    let (_, stories) = told.split_once("\n\n").unwrap();
+    let (story, rest) = stories.split_once("### ✅").unwrap();
+    assert_snapshot!(story, @"
+    ### ⏳ 7 Migrations: Pending
+
+    shop/m0, shop/m1, shop/m2, shop/m3, shop/m4, and 2 more.
+
+    > ⏳ Waits since 2026-03-01 10:00:00 UTC (the first of them): a turn: 4 of 4 migrations are under way
+    ");
+    assert!(rest.contains("took 5.0 s"), "{rest}");
+}
+
+#[test]
 fn what_waits_is_told_together_and_is_no_news() {
     let before = overview(Vec::new());
     let mut waiting = before.clone();

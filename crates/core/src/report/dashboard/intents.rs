@@ -9,6 +9,7 @@ use jiff::{SignedDuration, Timestamp};
 use super::lines::{Line, plain_words, table};
 use super::{Layout, migration};
 use crate::api::{Migration, Standing, WaitingFor};
+use crate::report::fold::{Alike, folded};
 use crate::report::summary::Summary;
 use crate::report::told::{BAD, BUSY, GOOD, NAME, QUIET, finding_line, styled};
 use crate::report::{by_urgency, duration, instant, next};
@@ -78,11 +79,27 @@ fn order(one: &Summary) -> (bool, bool, u8) {
 /// Adds all intents.
 pub fn add(all: &[Entry<'_>], layout: &Layout, page: &mut Vec<Line>) {
     let is_whole = |one: &&Entry<'_>| layout.all || !one.has_ended();
-    for one in all.iter().filter(is_whole) {
+    let whole: Vec<&Entry<'_>> = all.iter().filter(is_whole).collect();
+    let groups = if layout.all {
+        whole.into_iter().map(|one| vec![one]).collect()
+    } else {
+        folded(whole, |one| &one.summary)
+    };
+    for group in groups {
         if !page.is_empty() {
             page.push(Line::new(""));
         }
-        page.extend(one.lines(layout));
+        match group.as_slice() {
+            [one] => page.extend(one.lines(layout)),
+            several => {
+                let several: Vec<&Summary> = several.iter().map(|one| &one.summary).collect();
+                page.extend(
+                    Alike::of(&several)
+                        .iter()
+                        .flat_map(|all| alike_lines(all, layout)),
+                );
+            }
+        }
     }
     let mut ended: Vec<&Entry<'_>> = all.iter().filter(|one| !is_whole(one)).collect();
     if ended.is_empty() {
@@ -158,6 +175,36 @@ fn lines(one: &Summary, layout: &Layout) -> Vec<Line> {
     lines
 }
 
+/// Returns several that wait alike: how many, the names of the first, why they wait, what comes next for each.
+fn alike_lines(all: &Alike, layout: &Layout) -> Vec<Line> {
+    let each = &all.each;
+    let title = styled(NAME, all.title());
+    let (mut names, more) = all.names();
+    if more > 0 {
+        let _ = write!(names, ", {}", styled(QUIET, format!("and {more} more (--all)")));
+    }
+    let mut lines = vec![
+        Line::new(format!("{title}  {}", styled(each.style(), each.phase))),
+        Line::new(format!("  {names}")).hanging(2),
+    ];
+    let down = each
+        .down_since
+        .map(|down| migration::not_running(down, layout.now));
+    lines.extend(down.map(|down| Line::new(format!("{down}, the first of them"))));
+    if let Some(wait) = &each.common.waiting_for {
+        lines.extend(wait_reason(wait, all.waits_differ, layout));
+    }
+    let parts = each.terminal_parts();
+    lines.extend(parts.map(|part| Line::new(format!("  {}", layout.words(&part)))));
+    lines.extend(findings(each));
+    lines.extend(if all.limits_differ {
+        next::first_lines(each, layout.now)
+    } else {
+        next::lines(each, layout.now)
+    });
+    lines
+}
+
 pub fn findings(one: &Summary) -> impl Iterator<Item = Line> {
     one.common.findings.iter().flat_map(finding_line).map(Line::new)
 }
@@ -167,18 +214,25 @@ pub fn wait_lines(one: &Summary, layout: &Layout) -> Vec<Line> {
     let Some(wait) = &one.common.waiting_for else {
         return Vec::new();
     };
-    let reason = layout.words(&wait.reason);
-    let since = format!("since {} ({})", instant(wait.since), ago(wait.since, layout.now));
-    let mut lines = vec![
-        Line::new(format!("  {} {reason}", styled(BUSY, "waits:"))),
-        Line::new(format!("    {since}")),
-    ];
+    let mut lines = wait_reason(wait, false, layout).to_vec();
     // What has to stay so counts from where that began; a limit, from the beginning of the phase.
     let phase = one.common.steps.last().map(|step| step.started_at);
     let stays = wait.then.as_deref() == Some("go on");
     let from = phase.filter(|_| !stays).unwrap_or(wait.since);
     lines.extend(wait.until.and_then(|until| bar(from, until, stays, layout.now)));
     lines
+}
+
+/// Returns why something waits, and since when; `is_first`: others like it have begun to wait later.
+fn wait_reason(wait: &WaitingFor, is_first: bool, layout: &Layout) -> [Line; 2] {
+    let reason = layout.words(&wait.reason);
+    let which = if is_first { ", the first of them" } else { "" };
+    let since = instant(wait.since);
+    let ago = ago(wait.since, layout.now);
+    [
+        Line::new(format!("  {} {reason}", styled(BUSY, "waits:"))),
+        Line::new(format!("    since {since} ({ago}){which}")),
+    ]
 }
 
 /// Returns how much of a time has gone: green where its end is good, red where it is not and near.

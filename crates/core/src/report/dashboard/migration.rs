@@ -7,7 +7,7 @@ use jiff::{SignedDuration, Timestamp};
 use super::Layout;
 use super::intents::{ago, findings, head, wait_lines};
 use super::lines::Line;
-use crate::api::{ConditionStatus, Migration, StepRecord};
+use crate::api::{ConditionStatus, Migration, MigrationStatus, StepRecord};
 use crate::report::account::{next, reason};
 use crate::report::copies::WorkloadKey;
 use crate::report::summary::Summary;
@@ -43,6 +43,7 @@ pub fn summary(migration: &Migration) -> Summary {
         next: next(migration),
         trouble: reason(migration),
         outcome: downtime(status.downtime_ms),
+        down_since: down_since(&status),
         workloads: vec![WorkloadKey::of(migration, workload)],
         ..Summary::of(migration, what)
     }
@@ -106,12 +107,8 @@ fn plainly(migration: &Migration, step: &StepRecord, next: Option<&str>) -> Opti
 /// How long it took and how long nothing ran; while it goes on, how long nothing has been running.
 fn times(migration: &Migration, now: Timestamp) -> Option<String> {
     let status = status(migration);
-    let journal = status.journal.as_ref();
     if !status.phase.is_terminal() {
-        let journal = journal.filter(|journal| journal.up_since.is_none())?;
-        let down = journal.down_since?;
-        let since = format!("{}: since {}", ago(down, now), instant(down));
-        return Some(format!("  {} for {since}", styled(BUSY, "not seen running")));
+        return down_since(&status).map(|down| not_running(down, now));
     }
     let began = status
         .common
@@ -126,6 +123,17 @@ fn times(migration: &Migration, now: Timestamp) -> Option<String> {
     });
     let parts: Vec<String> = downtime(status.downtime_ms).into_iter().chain(took).collect();
     (!parts.is_empty()).then(|| format!("  {}", parts.join("; ")))
+}
+
+/// Since when nothing has been seen running, while it goes on.
+fn down_since(status: &MigrationStatus) -> Option<Timestamp> {
+    let journal = status.journal.as_ref().filter(|_| !status.phase.is_terminal())?;
+    journal.down_since.filter(|_| journal.up_since.is_none())
+}
+
+pub fn not_running(down: Timestamp, now: Timestamp) -> String {
+    let since = format!("{}: since {}", ago(down, now), instant(down));
+    format!("  {} for {since}", styled(BUSY, "not seen running"))
 }
 
 fn downtime(millis: Option<u64>) -> Option<String> {

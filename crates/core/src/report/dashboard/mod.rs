@@ -24,6 +24,7 @@ pub use lines::on_a_screen;
 pub use migration::migration_lines;
 
 pub(super) use lines::Line;
+pub(super) use migration::summary as migration_summary;
 
 /// How a status is laid out.
 #[derive(Clone, Copy, Debug)]

@@ -272,6 +272,143 @@ fn what_has_ended_takes_a_line_and_on_request_all_of_them() {
     assert_eq!(printed(&view, &all).matches("took 1 min 5 s").count(), 30);
 }
 
+/// One that has not begun and waits for the reason.
+fn waiting(name: &str, reason: &str, since: &str, more: &Value) -> Value {
+    let mut wait = json!({"code": "Turn", "reason": reason, "since": since});
+    for (field, value) in more.as_object().unwrap() {
+        wait[field] = value.clone();
+    }
+    migration(
+        name,
+        json!({"phase": "Pending", "attempt": 1, "waitingFor": wait}),
+    )
+}
+
+#[test]
+fn what_waits_alike_is_told_once() {
+    let reason = "the time window to open at 22:00 UTC, as spec.gates.window says";
+    let mut all: Vec<Value> = (0..36)
+        .map(|number| {
+            let since = format!("2026-03-01T10:00:{:02}Z", 36 - number);
+            waiting(&format!("m{number:02}"), reason, &since, &json!({}))
+        })
+        .collect();
+    all.push(waiting(
+        "other",
+        "a turn: 4 of 4 migrations are under way",
+        "2026-03-01T10:00:00Z",
+        &json!({}),
+    ));
+    let view = view(all);
+    assert_snapshot!(printed(&view, &at(80)), @"
+    All intents are well; 37 of 37 migrations running
+
+    36 Migrations  Pending
+      shop/m00, shop/m01, shop/m02, shop/m03, shop/m04, and 31 more (--all)
+      waits: the time window to open at 22:00 UTC, as spec.gates.window says
+        since 2026-03-01 10:00:01 UTC (1 min 4 s), the first of them
+      next: nothing to do: it goes on when that is so
+
+    shop/other  Migration  FlinkDeployment orders  east → west  Pending
+      waits: a turn: 4 of 4 migrations are under way
+        since 2026-03-01 10:00:00 UTC (1 min 5 s)
+      next: nothing to do: it goes on when that is so
+    ");
+    let whole = Layout { all: true, ..at(80) };
+    let wide = Layout { wide: true, ..at(80) };
+    for layout in [whole, wide] {
+        assert_eq!(
+            printed(&view, &layout)
+                .matches(reason.split_once(',').unwrap().0)
+                .count(),
+            36
+        );
+    }
+    let named = printed(&view.only(|_, _, name| name.starts_with("m0")), &at(80));
+    assert!(named.starts_with("10 Migrations  Pending"), "{named}");
+}
+
+#[test]
+fn what_is_asked_of_a_person_is_asked_once_for_all_that_wait_alike() {
+    let approval = json!({
+        "code": "Approval", "approval": "Handoff", "until": "2026-03-01T11:00:00Z", "then": "roll back",
+    });
+    let reason = "approval to begin Handoff";
+    let all = ["a", "b", "c"].map(|name| waiting(name, reason, "2026-03-01T10:00:00Z", &approval));
+    assert_snapshot!(printed(&view(all.to_vec()), &at(80)), @"
+    Migration shop/a waits for you: approval to begin Handoff, and 2 more like it; 3
+    of 3 migrations running
+
+    3 Migrations  Pending
+      shop/a, shop/b, shop/c
+      waits: approval to begin Handoff
+        since 2026-03-01 10:00:00 UTC (1 min 5 s)
+      next: cutover approve NAMESPACE/NAME --phase Handoff
+      else: in 58 min 55 s (2026-03-01 11:00:00 UTC): roll back
+    ");
+}
+
+#[test]
+fn what_differs_is_not_told_as_if_it_were_one() {
+    let said = |changed: &dyn Fn(usize, &mut Value)| {
+        let all = (0..3).map(|number| {
+            let until = json!({"until": format!("2026-03-01T11:00:{number:02}Z"), "then": "roll back"});
+            let mut one = waiting(
+                &format!("m{number}"),
+                "west to answer",
+                "2026-03-01T10:00:00Z",
+                &until,
+            );
+            changed(number, &mut one);
+            one
+        });
+        printed(&view(all.collect()), &at(200))
+    };
+    let folded = said(&|_, _| {});
+    assert!(folded.contains("3 Migrations  Pending"), "{folded}");
+    assert!(folded.contains("roll back, the first of them"), "{folded}");
+    // Fewer than three stay as they are.
+    for (path, value) in [
+        ("/status/phase", json!("Preflight")),
+        ("/status/waitingFor/reason", json!("east to answer")),
+        ("/status/waitingFor/then", json!("go on")),
+        ("/status/waitingFor/code", json!("Claim")),
+    ] {
+        let text = said(&|number, one| {
+            if number == 0 {
+                *one.pointer_mut(path).unwrap() = value.clone();
+            }
+        });
+        assert!(text.matches("waits:").count() == 3, "{path}: {text}");
+    }
+    let found = said(&|number, one| {
+        one["status"]["findings"] = json!([{"code": "CT101", "message": format!("finding {number}")}]);
+    });
+    assert!(
+        (0..3).all(|number| found.contains(&format!("finding {number}"))),
+        "{found}"
+    );
+    let down = said(&|number, one| {
+        one["status"]["phase"] = json!("Handoff");
+        one["status"]["journal"] = json!({
+            "spec": one["spec"],
+            "profile": {
+                "appliesTo": {"group": "flink.apache.org", "kinds": ["FlinkDeployment"]}, "stateful": true,
+                "suspend": [], "hold": [], "start": [], "restart": [],
+                "observedWhen": "true", "suspendedWhen": "true", "healthyWhen": "true",
+            },
+            "source": "east", "target": "west", "templateUid": "t", "seq": 3, "pinned": true,
+            "clusters": ["east", "west"], "fence": {"recorded": true},
+            "binding": {"name": "orders-flinkdeployment", "uid": "b", "id": "i"},
+            "downSince": format!("2026-03-01T10:00:0{number}Z"),
+        });
+    });
+    assert!(
+        down.contains("not seen running for 1 min 5 s: since 2026-03-01 10:00:00 UTC, the first"),
+        "{down}"
+    );
+}
+
 #[test]
 fn nothing_is_well_that_is_not_known_to_be() {
     let first = |view: &View| {
