@@ -3,7 +3,7 @@
 //! `cargo bench --bench migration -- ROW`: `delay [MIGRATIONS]` (one after the other), `downtime [MOVES]` (how long nobody writes,
 //! beside a person's script; `downtime MOVES quick` with jobs that take next to no time), `many [MIGRATIONS]` (at once, in members
 //! as slow as a plain installation; `many MIGRATIONS quick` in quick ones), `waiting [INTENTS]` (the program as a process, with
-//! intents that wait). On a sandbox behind a kubeconfig, or on the control plane that the environment names as for the
+//! intents that wait), `status [INTENTS]` (how long `cutover status` takes to answer). On a sandbox behind a kubeconfig, or on the control plane that the environment names as for the
 //! end-to-end suite (docs/reference/sandbox.md#end-to-end-suite).
 #![allow(
     clippy::unwrap_used,
@@ -30,6 +30,8 @@ mod place;
 #[path = "../tests/all/e2e/server.rs"]
 #[allow(dead_code, reason = "the tests use more of it")]
 mod server;
+#[path = "migration/status.rs"]
+mod status;
 
 use std::fs::File;
 use std::io::Write;
@@ -65,11 +67,13 @@ fn main() {
         Some("many") if args.get(2).is_some_and(|word| word == "quick") => many(number(100), quick()),
         Some("many") => many(number(100), Timings::installed()),
         Some("waiting") => waiting(number(1000)),
+        Some("status") => status::row(number(1000)),
         _ => {
             delay(30);
             downtime::row(10, Timings::default());
             many(100, Timings::installed());
             waiting(1000);
+            status::row(1000);
         }
     }
 }

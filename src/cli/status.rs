@@ -261,6 +261,8 @@ pub(super) async fn list(cluster: &Cluster, served: &Served) -> Result<Vec<Value
 /// What was printed last, and how to print it.
 struct Screen {
     format: Format,
+    /// What is printed is compared with what comes after it.
+    is_followed: bool,
     /// In the form in which programs read it: how long something takes is no news.
     shown: Option<String>,
     dashboard: Option<Dashboard>,
@@ -277,6 +279,7 @@ impl Screen {
             && std::io::stdout().is_terminal();
         Self {
             format: status.output,
+            is_followed: status.watch,
             shown: None,
             dashboard: None,
             ticks: is_drawn.then(|| tokio::time::interval(TICK)),
@@ -302,6 +305,11 @@ impl Screen {
 
     /// Prints a view if it says something new.
     fn show(&mut self, view: &View, layout: &Layout) -> Result<()> {
+        let is_for_people = matches!(self.format, Format::Text | Format::Wide);
+        if is_for_people && !self.is_followed {
+            self.dashboard = Some(view.dashboard());
+            return self.draw(layout);
+        }
         let content = match self.format {
             Format::Yaml => view.yaml()?,
             _ => view.json()?,

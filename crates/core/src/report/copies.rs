@@ -1,7 +1,7 @@
 //! What runs where: the copies of workloads in the members, as Karmada's bindings and the claims of intents have them.
 
 use std::borrow::Borrow;
-use std::collections::BTreeSet;
+use std::collections::{BTreeSet, HashMap};
 use std::fmt;
 
 use jiff::Timestamp;
@@ -107,6 +107,11 @@ impl Copies {
             (Err(error), _) => return Self::unknown(format!("a Claim cannot be read: {error}")),
             (_, Err(error)) => return Self::unknown(format!("a ResourceBinding cannot be read: {error}")),
         };
+        let claims: HashMap<&str, &Claim> = claims
+            .iter()
+            .rev()
+            .map(|claim| (claim.spec.binding_id.as_str(), claim))
+            .collect();
         let mut workloads: Vec<_> = bindings
             .iter()
             .map(|binding| WorkloadCopies::of(binding, &claims))
@@ -165,14 +170,14 @@ fn read<T: DeserializeOwned>(objects: &[impl Borrow<Value>]) -> Result<Vec<T>, s
 }
 
 impl WorkloadCopies {
-    fn of(binding: &ResourceBinding, claims: &[Claim]) -> Self {
+    fn of(binding: &ResourceBinding, claims: &HashMap<&str, &Claim>) -> Self {
         let resource = &binding.spec.resource;
         let id = binding
             .metadata
             .labels
             .as_ref()
             .and_then(|all| all.get(BINDING_ID));
-        let claim = id.and_then(|id| claims.iter().find(|claim| claim.spec.binding_id == *id));
+        let claim = id.and_then(|id| claims.get(id.as_str()).copied());
         let status = binding.status.as_ref();
         let reports = status.map_or(&[][..], |status| &status.aggregated_status);
         let chosen: Vec<ClusterName> = binding

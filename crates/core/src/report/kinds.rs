@@ -98,7 +98,7 @@ fn read<I: Intent, O: Borrow<Value>>(
 ) -> Vec<I> {
     let mut all = Vec::new();
     for object in list(I::KIND) {
-        match serde_json::from_value(object.borrow().clone()) {
+        match I::deserialize(object.borrow()) {
             Ok(intent) => all.push(intent),
             Err(error) => unreadable(I::KIND, object.borrow(), error),
         }
@@ -117,6 +117,10 @@ fn add_records<I: Intent>(files: &mut BTreeMap<String, Vec<u8>>, all: &[I]) -> R
 /// Returns the same with [`escape::without_styles`] applied to its texts. A name that would be none then has no style to begin
 /// with.
 pub(super) fn plain<T: Clone + Serialize + DeserializeOwned>(one: &T) -> T {
+    // JSON writes the character that a style begins with so. Hardly anything has one.
+    if serde_json::to_string(one).is_ok_and(|text| !text.contains("\\u001b")) {
+        return one.clone();
+    }
     let value = serde_json::to_value(one).map(escape::without_styles);
     value
         .and_then(serde_json::from_value)

@@ -1,5 +1,7 @@
 //! `status.yaml`: the overview for machines, and what changed since the last one.
 
+use std::collections::HashMap;
+
 use jiff::Timestamp;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -359,11 +361,10 @@ impl Snapshot {
 
     /// Adds what became of each attempt.
     pub(super) fn with_accounts(mut self, migrations: &[Migration]) -> Self {
+        let by_record: HashMap<String, &Migration> = migrations.iter().map(|one| (path(one), one)).collect();
         for intent in &mut self.intents {
-            let of = migrations
-                .iter()
-                .find(|migration| path(*migration) == intent.record);
-            intent.report = of.map(Account::of);
+            let of = by_record.get(&intent.record);
+            intent.report = of.map(|migration| Account::of(migration));
         }
         self
     }

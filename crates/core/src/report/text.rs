@@ -83,7 +83,8 @@ impl View {
     pub fn dashboard(&self) -> Dashboard {
         let intents = self.intents.plain_intents();
         Dashboard {
-            snapshot: plain(&self.snapshot),
+            syncs: plain(&self.snapshot.syncs),
+            left_behind: plain(&self.snapshot.left_behind),
             named: intents.workloads_named(),
             intents,
             copies: self.copies.as_ref().map(|copies| Copies {

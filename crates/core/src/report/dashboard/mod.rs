@@ -16,7 +16,7 @@ use jiff::Timestamp;
 use self::intents::Entry;
 use self::lines::laid_out;
 use super::copies::{Copies, WorkloadKey};
-use super::snapshot::Snapshot;
+use super::snapshot::{LeftSnapshot, SyncSnapshot};
 use super::told::{NAME, QUIET, styled};
 use super::{Overview, headline};
 
@@ -62,7 +62,8 @@ impl Layout {
 /// A status that is ready to be laid out, again and again as time goes by.
 #[derive(Clone, Debug)]
 pub struct Dashboard {
-    pub(super) snapshot: Snapshot,
+    pub(super) syncs: Vec<SyncSnapshot>,
+    pub(super) left_behind: Vec<LeftSnapshot>,
     pub(super) intents: Overview,
     pub(super) copies: Option<Copies>,
     /// The workloads that intents are about, and whether one of these goes on.
@@ -77,7 +78,7 @@ impl Dashboard {
         let entries = Entry::all(&self.intents.migrations, self.intents.summaries());
         let mut page = Vec::new();
         self.add_headline(&mut page);
-        syncs::add(&self.snapshot, layout, &mut page);
+        syncs::add(&self.syncs, &self.left_behind, layout, &mut page);
         if let Some(copies) = &self.copies {
             workloads::add(copies, self, layout, &mut page);
         }
@@ -90,7 +91,7 @@ impl Dashboard {
             page.push(Line::new("no intents"));
         }
         // The control plane doesn't know how the syncs stand.
-        if self.copies.is_some() && !self.is_part && self.snapshot.syncs.is_empty() {
+        if self.copies.is_some() && !self.is_part && self.syncs.is_empty() {
             let text = "syncs: cutover status --recorded (the control plane does not know them)";
             page.push(Line::new(""));
             page.push(Line::new(styled(QUIET, text)).hanging(0));
@@ -102,12 +103,12 @@ impl Dashboard {
 
     fn add_headline(&self, page: &mut Vec<Line>) {
         let has_content = !self.intents.has_no_intents()
-            || !self.snapshot.syncs.is_empty()
+            || !self.syncs.is_empty()
             || self.copies.as_ref().is_some_and(|copies| copies.ailing() > 0);
         if has_content && !self.is_part {
             let known = headline::Known {
-                syncs: headline::SyncCounts::of_snapshot(&self.snapshot.syncs),
-                has_syncs: !self.snapshot.syncs.is_empty(),
+                syncs: headline::SyncCounts::of_snapshot(&self.syncs),
+                has_syncs: !self.syncs.is_empty(),
                 ailing: self.copies.as_ref().map_or(0, Copies::ailing),
             };
             let line = headline::line(&self.intents, known);

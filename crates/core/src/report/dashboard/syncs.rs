@@ -3,24 +3,24 @@
 use super::Layout;
 use super::lines::{Line, table};
 use crate::report::instant;
-use crate::report::snapshot::{Snapshot, SyncSnapshot};
+use crate::report::snapshot::{LeftSnapshot, SyncSnapshot};
 use crate::report::told::{BAD, BUSY, HINT, NAME, QUIET, styled};
 
 /// Adds the syncs, and what they left behind.
-pub fn add(snapshot: &Snapshot, layout: &Layout, page: &mut Vec<Line>) {
-    if !snapshot.syncs.is_empty() {
+pub fn add(syncs: &[SyncSnapshot], left_behind: &[LeftSnapshot], layout: &Layout, page: &mut Vec<Line>) {
+    if !syncs.is_empty() {
         if !page.is_empty() {
             page.push(Line::new(""));
         }
         let head = ["SYNC", "REVISION", "IN SYNC", "HELD BACK", "WAITING", "PROBLEMS"];
-        let rows: Vec<Vec<String>> = snapshot.syncs.iter().map(row).collect();
+        let rows: Vec<Vec<String>> = syncs.iter().map(row).collect();
         page.extend(table(&head, &rows, QUIET, layout.fitting()));
-        let is_one = snapshot.syncs.len() == 1;
-        for sync in &snapshot.syncs {
+        let is_one = syncs.len() == 1;
+        for sync in syncs {
             details(sync, is_one, page);
         }
     }
-    for left in &snapshot.left_behind {
+    for left in left_behind {
         let text = format!("left behind, as {}: {}", left.why, left.objects.join(", "));
         page.push(Line::new(text));
     }
