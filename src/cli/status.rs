@@ -135,7 +135,7 @@ impl Status {
             let Some(view) = view else {
                 return Err(
                     Error::user(format!("{} has no branch {}", recorded.url, recorded.branch)).hint(
-                        "a reconciler makes it when it first has something to say; --status-branch names another one",
+                        "a reconciler creates it with its first report; --status-branch names another one",
                     ),
                 );
             };

@@ -101,10 +101,10 @@ pub(super) fn next(migration: &Migration) -> Option<String> {
     let status = status(migration);
     let (namespace, name) = names(migration);
     if status.phase == Phase::Failed && untouched(&status) {
-        return Some("nothing was touched: fix that, and ask again with cutover migrate".to_owned());
+        return Some("nothing was changed: fix the cause, then run cutover migrate again".to_owned());
     }
     if matches!(status.phase, Phase::RolledBack | Phase::Failed) {
-        return Some("fix that, and ask again with cutover migrate".to_owned());
+        return Some("fix the cause, then run cutover migrate again".to_owned());
     }
     let wait = status.common.waiting_for.as_ref()?;
     super::next::command(&format!("{namespace}/{name}"), wait)

@@ -162,7 +162,7 @@ fn migrations(overview: &Overview, items: &mut Vec<Item>) {
                 items,
                 Rank::RolledBack,
                 format!(
-                    "what Git says of {workload} is not applied: {who} ended {}",
+                    "changes of {workload} in Git are not applied: {who} ended {}",
                     status.phase
                 ),
             ),

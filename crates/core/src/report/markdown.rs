@@ -100,7 +100,7 @@ fn syncs(page: &mut String, syncs: &[SyncOverview], web: Option<&Web>) {
         for held in &sync.held_back {
             let _ = writeln!(
                 page,
-                "- {} is held back: {} takes the change along.",
+                "- {} is held back until {} applies the change.",
                 escape(&held.object.to_string()),
                 escape(&held.by)
             );

@@ -8,7 +8,7 @@ use super::{Line, duration, instant};
 use crate::api::{Offer, Standing, WaitCode, WaitingFor};
 
 /// What an offer begins with, whatever is offered.
-const IF_SO: &str = "if you know, or decide, that it is so:";
+const IF_SO: &str = "if you know or decide that this is true:";
 
 /// Returns the command that ends a wait which only a person ends.
 pub(super) fn command(place: &str, wait: &WaitingFor) -> Option<String> {
@@ -88,22 +88,22 @@ fn by_itself(one: &Summary, now: Timestamp, which: &str) -> Option<String> {
     let is_asked_for = matches!(one.phase, "Aborted" | "EndedBefore");
     if one.has_ended || one.standing.is_over() {
         return (one.standing == Standing::Failed && !is_asked_for)
-            .then(|| "fix what it says, and change its file or ask again under another name".to_owned());
+            .then(|| "fix the cause, then change its file, or create it under another name".to_owned());
     }
     if let Some((wait, timed)) = wait.and_then(|wait| Some((wait, timed(wait, now, which)?))) {
         // What is waited for comes first; that it doesn't come is the exception.
         let is_limit = wait.then.as_deref().is_some_and(|then| then != "go on");
         let waits = is_limit && wait.code == WaitCode::Evidence;
         return Some(if waits {
-            format!("it goes on when that is so; else {timed}")
+            format!("it continues as soon as this happens; otherwise {timed}")
         } else {
             timed
         });
     }
     let words = match (one.standing, wait) {
         (Standing::InForce, None) => "nothing to do: it stays in force",
-        (_, Some(_)) => "nothing to do: it goes on when that is so",
-        (_, None) => "nothing to do: it goes on by itself",
+        (_, Some(_)) => "nothing to do: it continues as soon as this happens",
+        (_, None) => "nothing to do: it continues by itself",
     };
     Some(words.to_owned())
 }

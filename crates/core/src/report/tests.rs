@@ -639,7 +639,7 @@ fn a_failed_check_says_what_to_mend() {
       took 1.0 s, until 2026-03-01 10:00:01 UTC
       TargetNotReady: west is not Ready
         hint: choose another target
-      next: nothing was touched: fix that, and ask again with cutover migrate
+      next: nothing was changed: fix the cause, then run cutover migrate again
     ");
 }
 
@@ -666,7 +666,7 @@ fn a_roll_back_says_why_and_where_it_was_decided() {
       not seen running for 1 min 4 s: since 2026-03-01 10:00:01 UTC
       waits: west: cannot be reached
         since 2026-03-01 10:00:12 UTC (53.0 s)
-      next: if you know, or decide, that it is so:
+      next: if you know or decide that this is true:
         cutover assume shop/orders-to-west stopped west
     ");
     status["phase"] = json!("RolledBack");
@@ -681,7 +681,7 @@ fn a_roll_back_says_why_and_where_it_was_decided() {
       ✓ RollingBack   11.0 s
       rolled back: SingleWriterLapse: the pin was edited or removed by another client (in Verify)
       downtime 19.0 s; took 21.0 s, until 2026-03-01 10:00:21 UTC
-      next: fix that, and ask again with cutover migrate
+      next: fix the cause, then run cutover migrate again
     ");
 }
 

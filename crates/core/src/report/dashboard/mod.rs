@@ -92,7 +92,7 @@ impl Dashboard {
         }
         // The control plane doesn't know how the syncs stand.
         if self.copies.is_some() && !self.is_part && self.syncs.is_empty() {
-            let text = "syncs: cutover status --recorded (the control plane does not know them)";
+            let text = "syncs: cutover status --recorded (they are not in the control plane)";
             page.push(Line::new(""));
             page.push(Line::new(styled(QUIET, text)).hanging(0));
         }

@@ -57,7 +57,7 @@ fn details(sync: &SyncSnapshot, is_one: bool, page: &mut Vec<Line>) {
     }
     for held in &sync.held_back {
         let text = format!(
-            "  {} is held back: {} takes the change along",
+            "  {} is held back until {} applies the change",
             held.object, held.by
         );
         lines.push(Line::new(text));

@@ -167,11 +167,11 @@ fn eighty_columns_say_what_is_wrong_what_runs_where_what_goes_on_and_what_is_nex
     ✗ shop/carts-to-east  Migration  FlinkDeployment orders  east → west  RolledBack
         10 min 0 s ago, downtime 19.0 s: west: the copy was not healthy for 2 min
         (in Verify)
-      next: fix that, and ask again with cutover migrate
+      next: fix the cause, then run cutover migrate again
     ✓ shop/carts-to-west  Migration  FlinkDeployment orders  east → west  Completed
         10 min 0 s ago, downtime 1.2 s
 
-    syncs: cutover status --recorded (the control plane does not know them)
+    syncs: cutover status --recorded (they are not in the control plane)
     ");
 }
 
@@ -222,15 +222,15 @@ fn forty_columns_say_the_same() {
         RolledBack 10 min 0 s ago, downtime
         19.0 s: west: the copy was not
         healthy for 2 min (in Verify)
-      next: fix that, and ask again with
-        cutover migrate
+      next: fix the cause, then run cutover
+        migrate again
     ✓ shop/carts-to-west  Migration
         FlinkDeployment orders  east → west
         Completed 10 min 0 s ago, downtime
         1.2 s
 
-    syncs: cutover status --recorded (the
-    control plane does not know them)
+    syncs: cutover status --recorded (they
+    are not in the control plane)
     ");
 }
 
@@ -307,12 +307,12 @@ fn what_waits_alike_is_told_once() {
       shop/m00, shop/m01, shop/m02, shop/m03, shop/m04, and 31 more (--all)
       waits: the time window to open at 22:00 UTC, as spec.gates.window says
         since 2026-03-01 10:00:01 UTC (1 min 4 s), the first of them
-      next: nothing to do: it goes on when that is so
+      next: nothing to do: it continues as soon as this happens
 
     shop/other  Migration  FlinkDeployment orders  east → west  Pending
       waits: a turn: 4 of 4 migrations are under way
         since 2026-03-01 10:00:00 UTC (1 min 5 s)
-      next: nothing to do: it goes on when that is so
+      next: nothing to do: it continues as soon as this happens
     ");
     let whole = Layout { all: true, ..at(80) };
     let wide = Layout { wide: true, ..at(80) };
