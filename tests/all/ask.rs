@@ -846,3 +846,30 @@ fn a_suspension_of_what_is_not_in_the_repository_writes_nothing() {
     );
     assert!(!clone.path().join("fleet/intents").exists());
 }
+
+#[test]
+fn a_commit_is_by_whom_the_environment_names_before_the_configuration() {
+    let clone = Clone::of(&[("cutover.yaml", CONFIG), ("fleet/web.yaml", WEB)]);
+    let asked = ["evacuate", "east", "--offline"];
+    let status = clone
+        .command(&asked)
+        .envs([
+            ("GIT_AUTHOR_NAME", "Grace"),
+            ("GIT_AUTHOR_EMAIL", "grace@example.com"),
+            ("GIT_COMMITTER_NAME", "Robot"),
+        ])
+        .status();
+    assert!(status.unwrap().success());
+    let by = || {
+        let repo = clone.repo();
+        let commit = repo.head().unwrap().peel_to_commit().unwrap();
+        format!("{} {}", commit.author(), commit.committer())
+    };
+    assert_eq!(by(), "Grace <grace@example.com> Robot <ada@example.com>");
+    let approved = clone
+        .command(&["suspend", "web", "--reason", "r", "--offline"])
+        .env("GIT_COMMITTER_EMAIL", "robot@example.com")
+        .status();
+    assert!(approved.unwrap().success());
+    assert_eq!(by(), "Ada <ada@example.com> Ada <robot@example.com>");
+}

@@ -6,7 +6,7 @@ use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use git2::{ErrorCode, Oid, Repository, RepositoryState, Status};
+use git2::{ErrorCode, Oid, Repository, RepositoryState, Signature, Status};
 use tokio_util::sync::CancellationToken;
 
 use super::remote::{Access, Push};
@@ -172,7 +172,7 @@ impl Checkout {
 
     /// Returns the name under which commits are made.
     pub fn author(&self) -> Option<String> {
-        let signature = self.repo.signature().ok()?;
+        let signature = self.repo.author_from_env().ok()?;
         signature.name().ok().map(str::to_owned)
     }
 
@@ -191,9 +191,7 @@ impl Checkout {
             _ => return Err(CheckoutError::Busy("a rebase")),
         }
         local::check_head(&self.repo, &self.branch()?, Path::new(path))?;
-        if self.repo.signature().is_err() {
-            return Err(CheckoutError::NoIdentity);
-        }
+        self.identity()?;
         if self.repo.config()?.get_bool("commit.gpgsign").unwrap_or(false) {
             return Err(CheckoutError::Signs);
         }
@@ -248,16 +246,21 @@ impl Checkout {
         index.read(true)?;
         index.add_path(Path::new(path))?;
         let root = self.repo.find_tree(index.write_tree()?)?;
-        let who = self.repo.signature().map_err(|_| CheckoutError::NoIdentity)?;
+        let (author, committer) = self.identity()?;
         let parent = match self.repo.head() {
             Ok(head) => Some(head.peel_to_commit()?),
             Err(error) if error.code() == ErrorCode::UnbornBranch => None,
             Err(error) => return Err(error.into()),
         };
         let parents: Vec<_> = parent.iter().collect();
-        let commit = self
-            .repo
-            .commit(Some("HEAD"), &who, &who, &message.to_string(), &root, &parents)?;
+        let commit = self.repo.commit(
+            Some("HEAD"),
+            &author,
+            &committer,
+            &message.to_string(),
+            &root,
+            &parents,
+        )?;
         index.write()?;
         Ok(log::revision(commit)?)
     }
@@ -322,6 +325,14 @@ impl Checkout {
             }
         };
         self.url(&name, false)
+    }
+
+    /// Returns author and committer as git finds them out: the environment comes before the configuration.
+    fn identity(&self) -> Result<(Signature<'static>, Signature<'static>)> {
+        let unknown = |_| CheckoutError::NoIdentity;
+        let author = self.repo.author_from_env().map_err(unknown)?;
+        let committer = self.repo.committer_from_env().map_err(unknown)?;
+        Ok((author, committer))
     }
 
     fn head(&self) -> Result<Option<git2::Tree<'_>>> {
