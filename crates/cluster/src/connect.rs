@@ -8,7 +8,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use bytes::Bytes;
 use http::Request;
 use kube::client::{Body, ClientBuilder};
-use kube::config::{Config, KubeConfigOptions, Kubeconfig, KubeconfigError};
+use kube::config::{Config, KubeConfigOptions, Kubeconfig, KubeconfigError, LoadDataError};
 use kube::core::Status;
 use secrecy::ExposeSecret;
 use serde::de::DeserializeOwned;
@@ -62,6 +62,16 @@ impl std::fmt::Debug for Cluster {
 /// Sends nothing yet.
 pub async fn connect(options: &ConnectOptions) -> Result<Cluster> {
     let mut config = configuration(options).await?;
+    // The client panics on an address that has no scheme.
+    if config.cluster_url.scheme().is_none() {
+        return Err(Error::Kubeconfig {
+            from: options.kubeconfig.as_ref().map(|path| path.display().to_string()),
+            why: format!(
+                "the address of its server begins with neither https:// nor http://: {}",
+                shown(&config.cluster_url)
+            ),
+        });
+    }
     config.connect_timeout = Some(options.limits.connect);
     // Kept by `limits`, which knows what is safe to repeat.
     config.default_retry = false;
@@ -334,11 +344,34 @@ fn kubeconfig_error(from: Option<&Path>, error: &KubeconfigError) -> Error {
         }
         KubeconfigError::LoadContext(context) => format!("it has no context {context:?}"),
         KubeconfigError::LoadClusterOfContext(cluster) => format!("it has no cluster {cluster:?}"),
+        KubeconfigError::ReadConfig(error, path) => {
+            let why = cutover_http::with_causes(error);
+            if from == Some(path) {
+                why
+            } else {
+                format!("cannot read {}: {why}", path.display())
+            }
+        }
+        KubeconfigError::LoadCertificateAuthority(error) => unloaded("certificate authority", error),
+        KubeconfigError::LoadClientCertificate(error) => unloaded("client certificate", error),
+        KubeconfigError::LoadClientKey(error) => unloaded("client key", error),
         other => cutover_http::with_causes(other),
     };
     Error::Kubeconfig {
         from: from.map(|path| path.display().to_string()),
         why,
+    }
+}
+
+/// Returns why something that a kubeconfig brings along, or names a file of, can't be used.
+fn unloaded(what: &str, error: &LoadDataError) -> String {
+    match error {
+        LoadDataError::ReadFile(error, path) => format!(
+            "cannot read its {what} {}: {}",
+            path.display(),
+            cutover_http::with_causes(error)
+        ),
+        other => format!("cannot use its {what}: {}", cutover_http::with_causes(other)),
     }
 }
 
@@ -430,6 +463,37 @@ mod tests {
             .await
             .to_string();
         assert!(text.contains("no context \"karmada\""), "{text}");
+    }
+
+    #[tokio::test]
+    async fn what_a_kubeconfig_names_is_quoted_once() {
+        let missing = ConnectOptions {
+            kubeconfig: Some("nowhere".into()),
+            ..ConnectOptions::default()
+        };
+        assert_eq!(
+            connect(&missing).await.unwrap_err().to_string(),
+            "cannot use the kubeconfig nowhere: No such file or directory"
+        );
+        let with_cluster = |cluster: &str| {
+            format!(
+                "{{apiVersion: v1, kind: Config, current-context: a, contexts: [{{name: a, context: {{cluster: a, user: a}}}}], \
+                 clusters: [{{name: a, cluster: {cluster}}}], users: [{{name: a, user: {{}}}}]}}"
+            )
+        };
+        for (cluster, expected) in [
+            (
+                r#"{server: "https://127.0.0.1:1", certificate-authority: /nowhere/ca.pem}"#,
+                "cannot read its certificate authority /nowhere/ca.pem: No such file or directory",
+            ),
+            (
+                r#"{server: "karmada.example.com:5443"}"#,
+                "the address of its server begins with neither https:// nor http://: karmada.example.com:5443",
+            ),
+        ] {
+            let text = with_file(&with_cluster(cluster), None).await.to_string();
+            assert!(text.ends_with(&format!(": {expected}")), "{text}");
+        }
     }
 
     #[tokio::test]
