@@ -86,11 +86,23 @@ pub struct Violation {
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Problem {
-    Unknown { known: Vec<String> },
+    Unknown {
+        known: Vec<String>,
+    },
     Missing,
-    Type { expected: String, found: &'static str },
-    NotAllowed { found: String, allowed: Vec<String> },
-    Range { rule: String },
+    Type {
+        expected: String,
+        found: &'static str,
+        hint: Option<String>,
+    },
+    NotAllowed {
+        found: String,
+        allowed: Vec<String>,
+    },
+    Range {
+        rule: String,
+        hint: Option<String>,
+    },
 }
 
 /// Compares an object with the schema of its kind, if there is one.
@@ -159,21 +171,22 @@ impl Violation {
                 let at = positions.key(parent).of(path);
                 finding(Code::MissingField, at, format!("{field} is missing"))
             }
-            Problem::Type { expected, found } => {
-                let hint = (expected == "a string").then(|| "put it in quotes".to_owned());
-                finding(
-                    Code::WrongValue,
-                    value(),
-                    format!("{field} must be {expected}, not {found}"),
-                )
-                .maybe_hint(hint)
+            Problem::Type {
+                expected,
+                found,
+                hint,
+            } => {
+                let message = format!("{field} must be {expected}, not {found}");
+                finding(Code::WrongValue, value(), message).maybe_hint(hint.clone())
             }
             Problem::NotAllowed { found, allowed } => {
                 let hint = did_you_mean(found, allowed.iter().map(String::as_str))
                     .unwrap_or_else(|| format!("one of {}", allowed.join(", ")));
                 finding(Code::WrongValue, value(), format!("{field} can't be {found:?}")).hint(hint)
             }
-            Problem::Range { rule } => finding(Code::WrongValue, value(), format!("{field} must be {rule}")),
+            Problem::Range { rule, hint } => {
+                finding(Code::WrongValue, value(), format!("{field} must be {rule}")).maybe_hint(hint.clone())
+            }
         }
     }
 }
@@ -361,9 +374,16 @@ fn check_kind(value: &Value, schema: &Value, at: &str, found: &mut Vec<Violation
         });
     };
     if !has_type(value, schema) {
+        let expected = expected(schema);
+        let hint = if schema["pattern"] == TimeSpan::PATTERN {
+            with_unit(value)
+        } else {
+            quotes(value, &expected).filter(|_| out_of_range(&plain(value).into(), schema).is_none())
+        };
         return report(Problem::Type {
-            expected: expected(schema),
+            expected,
             found: type_of(value),
+            hint,
         });
     }
     let allowed: Option<Vec<&Value>> =
@@ -381,7 +401,9 @@ fn check_kind(value: &Value, schema: &Value, at: &str, found: &mut Vec<Violation
         });
     }
     if let Some(rule) = out_of_range(value, schema) {
-        report(Problem::Range { rule });
+        let text = value.as_str().filter(|_| schema["pattern"] == TimeSpan::PATTERN);
+        let hint = text.and_then(|text| with_unit(&Value::Number(text.parse().ok()?)));
+        report(Problem::Range { rule, hint });
     }
 }
 
@@ -509,7 +531,25 @@ fn has_type(value: &Value, schema: &Value) -> bool {
         })
 }
 
+/// Returns what to do about a value that YAML takes for something else than the text that is expected.
+pub(super) fn quotes(value: &Value, expected: &str) -> Option<String> {
+    let is_one_word = matches!(value, Value::Bool(_) | Value::Number(_));
+    (is_one_word && expected == "a string").then(|| "put it in quotes".to_owned())
+}
+
+/// Returns what to write for a number that is meant as a length of time.
+fn with_unit(value: &Value) -> Option<String> {
+    let text = format!("{value}s");
+    matches(TimeSpan::PATTERN, &text).then(|| format!("write a unit: {text}"))
+}
+
 fn expected(schema: &Value) -> String {
+    if schema["pattern"] == TimeSpan::PATTERN {
+        return "a length of time such as 90s or 1h30m".to_owned();
+    }
+    if schema["format"] == "date-time" {
+        return "a time such as 2026-03-14T09:15:00Z".to_owned();
+    }
     if schema.get("x-kubernetes-int-or-string").is_some() {
         return "a whole number or a string".to_owned();
     }

@@ -57,6 +57,7 @@ fn lengths_of_time_and_times_are_read_as_the_api_server_does() {
     hint: leave spec.from out, or name the cluster in which it is
     error[CUT0007]: spec.verify.healthyFor must be a length of time such as 90s or 1h30m, not "60"
       --> a.yaml:9:24
+    hint: write a unit: 60s
     error[CUT0007]: spec.verify.timeout must be a length of time such as 90s or 1h30m, not "-5s"
       --> a.yaml:9:39
     error[CUT0007]: spec.deadline must be a time such as 2026-03-14T09:15:00Z, not "tomorrow"
@@ -64,6 +65,20 @@ fn lengths_of_time_and_times_are_read_as_the_api_server_does() {
     error[CUT0007]: spec.window.daily.from must be of the form ^([01][0-9]|2[0-3]):[0-5][0-9]$
       --> a.yaml:11:26
     "#);
+}
+
+#[test]
+fn a_number_that_is_meant_as_a_length_of_time_needs_a_unit() {
+    let more = "  verify: {healthyFor: 60, timeout: [1]}\n  deadline: 2030\n";
+    insta::assert_snapshot!(check_text(&format!("{MIGRATION}{more}{ORDERS}")), @"
+    error[CUT0007]: spec.verify.healthyFor must be a length of time such as 90s or 1h30m, not a number
+      --> a.yaml:8:24
+    hint: write a unit: 60s
+    error[CUT0007]: spec.verify.timeout must be a length of time such as 90s or 1h30m, not a list
+      --> a.yaml:8:37
+    error[CUT0007]: spec.deadline must be a time such as 2026-03-14T09:15:00Z, not a number
+      --> a.yaml:9:13
+    ");
 }
 
 #[test]

@@ -7,7 +7,7 @@ use std::fmt;
 use serde::Deserialize;
 use serde_json::{Map, Value};
 
-use super::super::schema::{MOST_VIOLATIONS, Problem, Violation, type_name, type_of};
+use super::super::schema::{MOST_VIOLATIONS, Problem, Violation, quotes, type_name, type_of};
 
 /// The kinds of one API version by name, each with its form.
 type Kinds = BTreeMap<&'static str, Form>;
@@ -217,9 +217,11 @@ impl Shape {
     }
 
     fn wrong_type(&self, value: &Value) -> Problem {
+        let expected = self.types.to_string();
         Problem::Type {
-            expected: self.types.to_string(),
             found: type_of(value),
+            hint: quotes(value, &expected),
+            expected,
         }
     }
 }
