@@ -6,7 +6,7 @@ use jiff::Timestamp;
 use serde_json::Value;
 
 use super::{Code, Context, Finding, MayHaveEnded};
-use crate::api::GROUP;
+use crate::api::{GROUP, RolloutProgress, TimeSpan, Verify};
 use crate::intent::requested;
 use crate::intent::rivals::{exclude_each_other, follows, is_called_off, selects};
 use crate::manifest::{Manifest, Set};
@@ -23,6 +23,7 @@ pub(super) fn check(set: &Set, context: &Context, findings: &mut Vec<Finding>) {
     }
     turns(set, context, findings);
     goes_nowhere(set, findings);
+    short_timeouts(set, findings);
     let Some(now) = context.now else { return };
     for intent in set.definitions().filter(|object| object.key.group == GROUP) {
         times(intent, now, findings);
@@ -36,6 +37,49 @@ fn goes_nowhere(set: &Set, findings: &mut Vec<Finding>) {
             let message = format!("{} moves a workload from {to} to {to}", migration.key);
             let finding = Finding::new(Code::GoesNowhere, migration.location("/spec/from"), message);
             findings.push(finding.hint("leave spec.from out, or name the cluster in which it is"));
+        }
+    }
+}
+
+/// Kinds that wait until something is healthy, and then for it to stay so, and where they say for how long.
+const HEALTH: [(&str, &str); 5] = [
+    ("Evacuation", "verify"),
+    ("Migration", "verify"),
+    ("Rebalance", "verify"),
+    ("Rollout", "progress"),
+    ("RolloutPolicy", "progress"),
+];
+
+/// Whoever writes a time limit may take it for one of both together.
+fn short_timeouts(set: &Set, findings: &mut Vec<Finding>) {
+    for (kind, part) in HEALTH {
+        for intent in set.of_kind(GROUP, kind) {
+            let field = |name: &str| format!("/spec/{part}/{name}");
+            let time = |name: &str| {
+                intent
+                    .value
+                    .pointer(&field(name))?
+                    .as_str()?
+                    .parse::<TimeSpan>()
+                    .ok()
+            };
+            let default = match part {
+                "verify" => Verify::default().healthy_for,
+                _ => RolloutProgress::default().healthy_for,
+            };
+            let healthy_for = time("healthyFor").unwrap_or(default);
+            let Some(timeout) = time("timeout").filter(|timeout| timeout.length() < healthy_for.length())
+            else {
+                continue;
+            };
+            let message = format!(
+                "{}: spec.{part}.timeout ({timeout}) is shorter than spec.{part}.healthyFor ({healthy_for})",
+                intent.key
+            );
+            let hint =
+                "timeout ends the wait until it is healthy; healthyFor begins then, and is not part of it";
+            let at = intent.location(&field("timeout"));
+            findings.push(Finding::new(Code::ShortTimeout, at, message).hint(hint));
         }
     }
 }

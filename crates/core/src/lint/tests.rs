@@ -82,6 +82,27 @@ fn a_number_that_is_meant_as_a_length_of_time_needs_a_unit() {
 }
 
 #[test]
+fn a_time_limit_that_is_shorter_than_what_comes_after_is_told() {
+    let told = |verify: &str| check_text(&format!("{MIGRATION}  verify: {verify}\n{ORDERS}"));
+    insta::assert_snapshot!(told("{timeout: 30s}"), @"
+    note[CUT0119]: Migration shop/orders-to-west: spec.verify.timeout (30s) is shorter than spec.verify.healthyFor (60s)
+      --> a.yaml:8:21
+    hint: timeout ends the wait until it is healthy; healthyFor begins then, and is not part of it
+    ");
+    assert_eq!(told("{timeout: 60s}"), "");
+    // A long soak says nothing about how long a start takes.
+    assert_eq!(told("{healthyFor: 1h}"), "");
+    let rollout = "---\napiVersion: cutover.dev/v1alpha1\nkind: Rollout\nmetadata: {name: web, namespace: shop}\nspec:\n  \
+                   workload: {apiVersion: flink.apache.org/v1beta1, kind: FlinkDeployment, name: orders}\n  \
+                   progress: {healthyFor: 2m, timeout: 1m}\n";
+    let text = check_text(&format!("{rollout}{ORDERS}"));
+    assert!(
+        text.contains("spec.progress.timeout (1m) is shorter than spec.progress.healthyFor (2m)"),
+        "{text}"
+    );
+}
+
+#[test]
 fn a_template_that_asks_to_go_elsewhere_than_an_intent_is_found() {
     let asks = ORDERS.replace(
         "namespace: shop}",
