@@ -37,6 +37,11 @@ impl<'a> IntentName<'a> {
         is_meant && name == self.name
     }
 
+    /// Returns the kind that is named before the slash, if one is.
+    pub const fn kind(&self) -> Option<&'static api::Kind> {
+        self.kind
+    }
+
     fn is_kind(&self, kind: &str) -> bool {
         self.kind.is_some_and(|named| named.name == kind)
     }

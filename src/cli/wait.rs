@@ -1,5 +1,6 @@
 //! `cutover wait`: follows an intent to its end, or to a phase.
 
+use std::collections::BTreeSet;
 use std::process::ExitCode;
 
 use clap::Args;
@@ -8,12 +9,13 @@ use serde_json::Value;
 use tokio::time::Instant;
 
 use super::connection::ClusterArgs;
-use super::intent_name::IntentName;
+use super::intent_name::{self, IntentName};
 use super::status::{gathered, list, served};
 use super::{output, signal};
 use cutover_cluster::{Cluster, Observer, Served, Watched};
 use cutover_core::api::{self, Standing, WaitingFor};
 use cutover_core::error::{Error, Kind, Result};
+use cutover_core::lint::nearest::did_you_mean;
 
 #[derive(Args, Debug)]
 pub struct Wait {
@@ -99,6 +101,12 @@ impl Wait {
     }
 
     pub async fn run(self) -> Result<ExitCode> {
+        let named = IntentName::new(&self.name, self.namespace.as_deref());
+        let kind = match &self.kind {
+            Some(kind) => intent_name::kind(kind),
+            None => named.kind(),
+        };
+        self.check_phase(kind)?;
         let cluster = self.cluster.connect().await?;
         let served = served(&cluster, self.kind.as_deref()).await?;
         let observer = Observer::new(cluster.clone());
@@ -116,6 +124,7 @@ impl Wait {
                 output::note(format!("note: no intent {name} is there yet: it is waited for"));
             }
             if let Some(found) = &found {
+                self.check_phase(api::kind(found.kind))?;
                 let news = (
                     found.shown.phase.clone(),
                     found.shown.asks.then(|| found.shown.why.clone()),
@@ -136,6 +145,27 @@ impl Wait {
                 },
             }
         }
+    }
+
+    /// Fails if the phase that is waited for is none that an intent can come to; `kind`: the one that is meant, where that is known.
+    fn check_phase(&self, kind: Option<&'static api::Kind>) -> Result<()> {
+        let Some(wanted) = self.phase.as_deref() else {
+            return Ok(());
+        };
+        let kinds = kind.map_or(&api::KINDS[..], std::slice::from_ref);
+        let mut phases: Vec<&str> = kinds.iter().flat_map(|kind| kind.phases).copied().collect();
+        if phases.iter().any(|phase| phase.eq_ignore_ascii_case(wanted)) {
+            return Ok(());
+        }
+        let mut known = BTreeSet::new();
+        phases.retain(|phase| known.insert(*phase));
+        let whose = kind.map_or_else(
+            || "no kind of intent has".to_owned(),
+            |kind| format!("a {} does not have", kind.name),
+        );
+        let hint = did_you_mean(wanted, phases.iter().copied())
+            .unwrap_or_else(|| format!("phases are {}", phases.join(", ")));
+        Err(Error::user(format!("{whose} a phase {wanted}")).hint(hint))
     }
 
     async fn find(

@@ -174,3 +174,36 @@ fn what_does_not_come_is_given_up_and_what_is_meant_has_to_be_said() {
         stderr(&unknown)
     );
 }
+
+#[test]
+fn a_phase_that_no_intent_can_come_to_is_refused_before_anything_is_waited_for() {
+    let served = begun();
+    let refused = |arguments: &[&str], why: &str, hint: &str| {
+        let output = served.cutover(&[&["wait"][..], arguments, &["--timeout", "10s"]].concat());
+        let said = stderr(&output);
+        assert_eq!(output.status.code(), Some(1), "{arguments:?}: {said}");
+        assert_eq!(said, format!("error: {why}\nhint: {hint}\n"), "{arguments:?}");
+    };
+    refused(
+        &["mig/orders-to-west", "--for", "Handof"],
+        "a Migration does not have a phase Handof",
+        "did you mean Handoff?",
+    );
+    refused(
+        &["nothing-yet", "--for", "Handof"],
+        "no kind of intent has a phase Handof",
+        "did you mean Handoff?",
+    );
+    refused(
+        &[MOVE, "--kind", "susp", "--for", "Verify"],
+        "a Suspension does not have a phase Verify",
+        "phases are Pending, Suspending, Suspended, Resuming, Completed, Failed, Aborted",
+    );
+    // Of another kind there is such a phase: which one is meant shows when the intent is there.
+    let output = served.cutover(&["wait", MOVE, "--for", "Guarding", "--timeout", "10s"]);
+    assert!(
+        stderr(&output).contains("a Migration does not have a phase Guarding"),
+        "{}",
+        stderr(&output)
+    );
+}

@@ -229,7 +229,7 @@ pub(super) const fn is_zero(number: &u32) -> bool {
 pub const STATUS_FORMAT: u32 = 1;
 
 /// Where the intents of one kind can stand.
-pub trait Lifecycle: Copy + PartialEq + fmt::Display + Send + Sync {
+pub trait Lifecycle: Copy + PartialEq + fmt::Display + strum::VariantNames + Send + Sync {
     /// Returns the name, as it is written in YAML.
     fn name(self) -> &'static str;
 

@@ -288,6 +288,7 @@ pub struct OpenQuestion {
     JsonSchema,
     strum::Display,
     strum::IntoStaticStr,
+    strum::VariantNames,
 )]
 #[strum(const_into_str)]
 pub enum FailoverPhase {

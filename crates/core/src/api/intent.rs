@@ -6,6 +6,7 @@ use kube::{CustomResourceExt, Resource};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use serde_json::Value;
+use strum::VariantNames;
 
 use super::{
     Evacuation, FailoverPlan, Migration, Progress, Rebalance, ReplicaShift, Rollout, RolloutPolicy, Standing,
@@ -49,6 +50,8 @@ pub struct Kind {
     pub name: &'static str,
     /// See [`Intent::CLAIMS`].
     pub claims: bool,
+    /// Every phase, as it is written in YAML, in the order in which the kind lists them.
+    pub phases: &'static [&'static str],
     crd: fn() -> CustomResourceDefinition,
     plural: fn() -> String,
     short_names: fn() -> &'static [&'static str],
@@ -89,6 +92,7 @@ impl Kind {
         Self {
             name: I::KIND,
             claims: I::CLAIMS,
+            phases: <<I::Status as Progress>::Phase as VariantNames>::VARIANTS,
             crd: I::crd,
             plural: plural::<I>,
             short_names: I::shortnames,
@@ -179,6 +183,17 @@ mod tests {
         }
         assert!(kind("Migration").is_some_and(|kind| kind.claims));
         assert!(kind("Claim").is_none());
+    }
+
+    #[test]
+    fn every_phase_is_one_that_a_status_of_the_kind_may_have() {
+        for kind in &KINDS {
+            assert!(kind.phases.len() > 2, "{}", kind.name);
+            for phase in kind.phases {
+                let state = kind.state(&json!({"status": {"phase": phase}}));
+                assert_eq!(state.map(|state| state.phase), Some(*phase), "{}", kind.name);
+            }
+        }
     }
 
     #[test]

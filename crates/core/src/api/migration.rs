@@ -196,6 +196,7 @@ pub enum OnFailure {
     JsonSchema,
     strum::Display,
     strum::IntoStaticStr,
+    strum::VariantNames,
 )]
 #[strum(const_into_str)]
 pub enum Phase {

@@ -203,6 +203,7 @@ const fn is_none(count: &u32) -> bool {
     JsonSchema,
     strum::Display,
     strum::IntoStaticStr,
+    strum::VariantNames,
 )]
 #[strum(const_into_str)]
 pub enum MovesPhase {

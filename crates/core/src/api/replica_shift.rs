@@ -180,6 +180,7 @@ fn ten_minutes() -> TimeSpan {
     JsonSchema,
     strum::Display,
     strum::IntoStaticStr,
+    strum::VariantNames,
 )]
 #[strum(const_into_str)]
 pub enum ShiftPhase {

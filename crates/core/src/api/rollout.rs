@@ -224,6 +224,7 @@ pub struct WaveApproval {
     JsonSchema,
     strum::Display,
     strum::IntoStaticStr,
+    strum::VariantNames,
 )]
 #[strum(const_into_str)]
 pub enum RolloutPhase {

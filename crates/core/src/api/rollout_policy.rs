@@ -104,6 +104,7 @@ pub struct WorkloadControls {
     JsonSchema,
     strum::Display,
     strum::IntoStaticStr,
+    strum::VariantNames,
 )]
 #[strum(const_into_str)]
 pub enum RolloutPolicyPhase {

@@ -145,6 +145,7 @@ impl fmt::Display for Scope {
     JsonSchema,
     strum::Display,
     strum::IntoStaticStr,
+    strum::VariantNames,
 )]
 #[strum(const_into_str)]
 pub enum SuspensionPhase {
