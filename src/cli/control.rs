@@ -198,15 +198,9 @@ impl IntentArgs {
             _ => {
                 let found = workspace.only(at.kind(), &self.name, self.namespace.as_deref());
                 let Some((manifest, namespace)) = found else {
-                    return Err(Error::user(format!(
-                        "there is no one {} {} in the repository",
-                        at.kind(),
-                        self.name
-                    ))
-                    .hint(
-                        "a ReplicaShift is approved by --percent, a Rollout by --wave, what a RolloutPolicy rolls by --workload and \
-                         --wave, a Migration by --phase",
-                    ));
+                    let hint = "a ReplicaShift is approved by --percent, a Rollout by --wave, what a RolloutPolicy rolls by --workload and \
+                                --wave, a Migration by --phase";
+                    return Err(workspace.no_one(at.kind(), &self.name, hint));
                 };
                 Target::intent(manifest, namespace)
             }

@@ -1,6 +1,7 @@
 //! How people name an intent: `NAME`, `NAMESPACE/NAME`, or as kubectl takes it, `KIND/NAME`, such as `mig/orders-to-west`.
 
 use cutover_core::api::{self, KINDS};
+use cutover_core::lint::nearest::nearest;
 
 /// An intent as a person names it.
 #[derive(Clone, Copy, Debug)]
@@ -47,6 +48,25 @@ impl<'a> IntentName<'a> {
     }
 }
 
+/// Returns a hint at the intent that was probably meant, as a person can name it: nothing by that name is there. `all`: kind,
+/// namespace and name of those that are; no namespace of one of cluster scope.
+pub fn did_you_mean<'a>(
+    named: &str,
+    all: impl IntoIterator<Item = (&'a str, &'a str, &'a str)>,
+) -> Option<String> {
+    let all: Vec<_> = all.into_iter().collect();
+    let name = IntentName::new(named, None).name;
+    let same = all.iter().find(|(.., one)| *one == name);
+    let meant = same.or_else(|| {
+        let nearest = nearest(name, all.iter().map(|(.., one)| *one))?;
+        all.iter().find(|(.., one)| *one == nearest)
+    });
+    meant.map(|(kind, namespace, name)| match *namespace {
+        "" => format!("did you mean {kind} {name}?"),
+        namespace => format!("did you mean {kind} {namespace}/{name}?"),
+    })
+}
+
 /// Returns the kind of intents that is called so: by its name in any case, in the plural, or by a short name of its CRD.
 pub fn kind(text: &str) -> Option<&'static api::Kind> {
     let text = text.to_ascii_lowercase();
@@ -79,6 +99,28 @@ mod tests {
             }
         }
         assert!(kind("deploy").is_none());
+    }
+
+    #[test]
+    fn a_misspelt_name_is_told_by_the_nearest_one() {
+        let all = [
+            ("Migration", "shop", "orders-to-west"),
+            ("Evacuation", "", "evacuate-east"),
+        ];
+        let meant = |named: &str| did_you_mean(named, all);
+        assert_eq!(
+            meant("orders-to-wset").as_deref(),
+            Some("did you mean Migration shop/orders-to-west?")
+        );
+        assert_eq!(
+            meant("depot/orders-to-west").as_deref(),
+            Some("did you mean Migration shop/orders-to-west?")
+        );
+        assert_eq!(
+            meant("evac/evacuate-eats").as_deref(),
+            Some("did you mean Evacuation evacuate-east?")
+        );
+        assert_eq!(meant("nothing"), None);
     }
 
     #[test]

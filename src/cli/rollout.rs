@@ -157,7 +157,7 @@ impl Which {
             } else {
                 "name it as NAMESPACE/NAME; cutover rollout KIND/NAME writes one"
             };
-            Error::user(format!("there is no one Rollout {} in the repository", self.name)).hint(hint)
+            workspace.no_one("Rollout", &self.name, hint)
         })?;
         Ok(Target::intent(manifest, namespace))
     }

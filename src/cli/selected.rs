@@ -23,10 +23,8 @@ pub fn find<'a>(
 ) -> Result<Target<'a>> {
     let found = workspace.only("RolloutPolicy", policy, namespace);
     let (manifest, namespace) = found.ok_or_else(|| {
-        Error::user(format!(
-            "there is no one RolloutPolicy {policy} in the repository"
-        ))
-        .hint("name it as NAMESPACE/NAME; a workload with a Rollout of its own goes by that one's name")
+        let hint = "name it as NAMESPACE/NAME; a workload with a Rollout of its own goes by that one's name";
+        workspace.no_one("RolloutPolicy", policy, hint)
     })?;
     let spec = spec(manifest)?;
     let template = named::find(workspace, workload, Some(&namespace))?;

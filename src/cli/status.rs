@@ -220,8 +220,15 @@ impl Status {
         });
         match name {
             Some(name) if part.is_empty() && !self.watch => {
-                Err(Error::user(format!("there is no intent {name}"))
-                    .hint("cutover status lists them; one that was just pushed appears with the next sync"))
+                let all = view.names();
+                let all = all
+                    .iter()
+                    .map(|(kind, namespace, name)| (*kind, *namespace, *name));
+                let hint = intent_name::did_you_mean(name, all).unwrap_or_else(|| {
+                    "cutover status lists them; one that was just pushed appears with the next sync"
+                        .to_owned()
+                });
+                Err(Error::user(format!("there is no intent {name}")).hint(hint))
             }
             _ => Ok(Some(part)),
         }

@@ -8,8 +8,8 @@ use clap::Args;
 use similar::TextDiff;
 
 use super::connection::GitArgs;
-use super::intent_name::IntentName;
-use super::{control_edit, example, files, global, output};
+use super::intent_name::{self, IntentName};
+use super::{example, files, global, output};
 use cutover_core::api::{self, MigrationSpec};
 use cutover_core::config::Config;
 use cutover_core::error::{Error, Kind, Result};
@@ -219,24 +219,20 @@ impl Workspace {
     }
 
     fn no_intent(&self, named: &str) -> Error {
-        let of = |kind: &'static str| {
-            let is_scoped = !MANY.contains(&kind);
-            self.of_kind(kind).map(move |(manifest, namespace)| {
-                let namespace = if is_scoped {
-                    format!("{namespace}/")
-                } else {
-                    String::new()
-                };
-                format!("{kind} {namespace}{}", manifest.key.name)
-            })
-        };
-        let kinds = std::iter::once("Migration")
-            .chain(control_edit::KINDS)
-            .chain(MANY);
-        let names: Vec<String> = kinds.flat_map(of).collect();
-        let hint = match names.as_slice() {
-            [] => "none of its files defines one; cutover migrate, for instance, writes one".to_owned(),
-            names => format!("there is {}", names.join(", ")),
+        let all = self.intent_names(api::KINDS.iter().map(|kind| kind.name));
+        let names = all
+            .iter()
+            .map(|(kind, namespace, name)| match namespace.as_str() {
+                "" => format!("{kind} {name}"),
+                namespace => format!("{kind} {namespace}/{name}"),
+            });
+        let names: Vec<String> = names.collect();
+        let hint = match (meant(named, &all), names.as_slice()) {
+            (Some(meant), _) => meant,
+            (None, []) => {
+                "none of its files defines one; cutover migrate, for instance, writes one".to_owned()
+            }
+            (None, names) => format!("there is {}", names.join(", ")),
         };
         let broken = self.set.errors().next().map(|error| error.location.clone());
         let error = Error::user(format!("the repository has no intent {named}")).hint(hint);
@@ -244,6 +240,31 @@ impl Workspace {
             Some(location) if names.is_empty() => error.at(location),
             _ => error,
         }
+    }
+
+    /// Returns the error about a name that no one intent of a kind has; `hint`: what helps where no name is near.
+    pub fn no_one(&self, kind: &'static str, named: &str, hint: &str) -> Error {
+        let meant = meant(named, &self.intent_names([kind]));
+        Error::user(format!("there is no one {kind} {named} in the repository"))
+            .hint(meant.unwrap_or_else(|| hint.to_owned()))
+    }
+
+    /// Returns kind, namespace and name of the intents of some kinds; no namespace of those of cluster scope.
+    fn intent_names(
+        &self,
+        kinds: impl IntoIterator<Item = &'static str>,
+    ) -> Vec<(&'static str, String, &str)> {
+        let of = |kind: &'static str| {
+            self.of_kind(kind).map(move |(manifest, namespace)| {
+                let namespace = if MANY.contains(&kind) {
+                    String::new()
+                } else {
+                    namespace
+                };
+                (kind, namespace, manifest.key.name.as_str())
+            })
+        };
+        kinds.into_iter().flat_map(of).collect()
     }
 
     /// Writes a file, commits it and pushes it, as far as that is asked for; prints what was changed.
@@ -347,6 +368,13 @@ impl Workspace {
             None => error,
         })
     }
+}
+
+fn meant(named: &str, all: &[(&'static str, String, &str)]) -> Option<String> {
+    let all = all
+        .iter()
+        .map(|(kind, namespace, name)| (*kind, namespace.as_str(), *name));
+    intent_name::did_you_mean(named, all)
 }
 
 /// Returns the message of the commit.

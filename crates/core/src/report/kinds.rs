@@ -42,6 +42,21 @@ macro_rules! kinds {
                 self.many.retain(|one| wanted(one.kind, ("", &one.name)));
             }
 
+            /// Returns kind, namespace and name of every intent; no namespace of those of cluster scope.
+            pub(super) fn intent_names(&self) -> Vec<(&str, &str, &str)> {
+                let mut all: Vec<(&str, &str, &str)> = Vec::new();
+                for one in &self.migrations {
+                    let (namespace, name) = names(one);
+                    all.push((Migration::KIND, namespace, name));
+                }
+                $(for one in &self.$field {
+                    let (namespace, name) = names(one);
+                    all.push((<$kind>::KIND, namespace, name));
+                })*
+                all.extend(self.many.iter().map(|one| (one.kind, "", one.name.as_str())));
+                all
+            }
+
             pub(super) fn has_no_intents(&self) -> bool {
                 self.migrations.is_empty() && self.many.is_empty() $(&& self.$field.is_empty())*
             }

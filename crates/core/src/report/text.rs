@@ -66,6 +66,11 @@ impl View {
         }
     }
 
+    /// Returns kind, namespace and name of every intent; no namespace of those of cluster scope.
+    pub fn names(&self) -> Vec<(&str, &str, &str)> {
+        self.intents.intent_names()
+    }
+
     /// Returns whether no intent is in it.
     pub fn is_empty(&self) -> bool {
         self.intents.has_no_intents()
