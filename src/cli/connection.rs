@@ -43,6 +43,37 @@ impl ClusterArgs {
     }
 }
 
+/// Which control plane is asked before something is written, if one is.
+#[derive(Args, Debug)]
+pub struct AskArgs {
+    /// Decide by the files alone: ask neither the control plane nor the status branch
+    #[arg(long, help_heading = "Control plane options")]
+    offline: bool,
+    #[command(flatten)]
+    cluster: ClusterArgs,
+}
+
+impl AskArgs {
+    pub const fn is_offline(&self) -> bool {
+        self.offline
+    }
+
+    /// Returns how the control plane is reached; `None`: it is not to be asked.
+    pub fn cluster(&self) -> Option<&ClusterArgs> {
+        (!self.offline).then_some(&self.cluster)
+    }
+
+    /// Returns how the control plane is reached by what comes after.
+    pub fn into_cluster(self) -> ClusterArgs {
+        self.cluster
+    }
+
+    /// Finds the API server; sends nothing yet.
+    pub async fn connect(&self) -> Result<Cluster> {
+        self.cluster.connect().await
+    }
+}
+
 /// What opens the repository, and where its mirror is kept.
 #[derive(Args, Debug)]
 #[command(next_help_heading = "Git options")]

@@ -7,7 +7,7 @@ use clap::builder::{PossibleValuesParser, TypedValueParser};
 use clap::{Args, ValueEnum};
 use serde_json::Value;
 
-use super::connection::{ClusterArgs, GitArgs, StatusBranchArgs};
+use super::connection::{AskArgs, GitArgs, StatusBranchArgs};
 use super::control_edit::{self, At, ControlEdit, Gate, Target};
 use super::recorded::Recorded;
 use super::selected;
@@ -101,11 +101,8 @@ pub struct IntentArgs {
 /// Where it is learned how an intent stands.
 #[derive(Args, Debug)]
 pub struct LookArgs {
-    /// Ask neither the control plane nor the remote how the intent stands
-    #[arg(long, help_heading = "Control plane options")]
-    offline: bool,
     #[command(flatten)]
-    pub cluster: ClusterArgs,
+    pub ask: AskArgs,
     #[command(flatten)]
     allowed: StatusBranchArgs,
     #[command(flatten)]
@@ -349,12 +346,12 @@ pub enum Stands {
 impl LookArgs {
     /// Asks the control plane how a failover plan stands, and the status branch if that can't say.
     pub async fn failover_plan(&self, workspace: &Workspace, namespace: &str, name: &str) -> Stands {
-        if self.offline {
+        if self.ask.is_offline() {
             return Stands::Unknown("no control plane was asked".to_owned());
         }
         let live =
             async {
-                let cluster = self.cluster.connect().await?;
+                let cluster = self.ask.connect().await?;
                 let gvk = Gvk::new(api::API_VERSION, "FailoverPlan");
                 let Lookup::Served(served) = cluster.lookup(&gvk).await? else {
                     return Err(Error::user(format!("{} does not serve {gvk}", cluster.server())));
@@ -393,14 +390,9 @@ impl LookArgs {
         }
     }
 
-    /// Returns how the control plane is reached; `None`: it is not to be asked.
-    pub fn cluster(&self) -> Option<&ClusterArgs> {
-        (!self.offline).then_some(&self.cluster)
-    }
-
     /// Asks the control plane, and the status branch if that can't say.
     pub async fn known(&self, workspace: &Workspace, namespace: &str, name: &str) -> Known {
-        if self.offline {
+        if self.ask.is_offline() {
             return Known::Not(Vec::new());
         }
         let mut reasons = Vec::new();
@@ -454,11 +446,11 @@ impl LookArgs {
         namespace: Option<&str>,
         name: &str,
     ) -> Option<Value> {
-        if self.offline {
+        if self.ask.is_offline() {
             return None;
         }
         let live = async {
-            let cluster = self.cluster.connect().await.ok()?;
+            let cluster = self.ask.connect().await.ok()?;
             let Lookup::Served(served) = cluster.lookup(gvk).await.ok()? else {
                 return None;
             };
@@ -480,7 +472,7 @@ impl LookArgs {
     }
 
     async fn live(&self, namespace: &str, name: &str) -> Result<Option<Migration>> {
-        let cluster = self.cluster.connect().await?;
+        let cluster = self.ask.connect().await?;
         let gvk = Gvk::new(api::API_VERSION, "Migration");
         let Lookup::Served(served) = cluster.lookup(&gvk).await? else {
             return Err(Error::user(format!("{} does not serve {gvk}", cluster.server())));

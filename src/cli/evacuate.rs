@@ -7,12 +7,12 @@ use std::sync::Arc;
 use clap::Args;
 use serde_json::{Value, json};
 
-use super::connection::GitArgs;
+use super::connection::{AskArgs, GitArgs};
 use super::fresh::{Placed, Spec};
 use super::intent_name::IntentName;
 use super::moves::MovesArgs;
 use super::workspace::{ChangeArgs, Edit, Workspace};
-use super::{control_edit, output};
+use super::{control_edit, joined, output};
 use cutover_core::api::{self, MovesApproval, MovesPhase};
 use cutover_core::error::{Error, Result};
 use cutover_core::intent::control::Control;
@@ -49,12 +49,15 @@ pub struct Evacuate {
     #[command(flatten)]
     change: ChangeArgs,
     #[command(flatten)]
+    ask: AskArgs,
+    #[command(flatten)]
     git: GitArgs,
 }
 
 impl Evacuate {
-    pub fn run(self) -> Result<ExitCode> {
+    pub async fn run(self) -> Result<ExitCode> {
         let workspace = Workspace::open(&self.change)?;
+        joined::all_are(&self.ask, self.cluster.iter().chain(self.moves.targets())).await?;
         let taint = self
             .taint
             .as_deref()

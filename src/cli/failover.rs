@@ -8,8 +8,8 @@ use serde_json::{Value, json};
 
 use super::control::{LookArgs, Stands};
 use super::fresh::{self, Fresh, Within};
-use super::named;
 use super::workspace::{ChangeArgs, Edit, Workspace};
+use super::{joined, named};
 use cutover_core::api::{FailoverGate, FailoverPlanStatus};
 use cutover_core::error::{Error, Result};
 use cutover_core::manifest::{Change, Manifest, edit};
@@ -49,6 +49,7 @@ impl Failover {
     pub async fn run(self) -> Result<ExitCode> {
         let workspace = Workspace::open(&self.change)?;
         let workload = named::find(&workspace, &self.workload, self.within.namespace.as_deref())?;
+        joined::all_are(&self.look.ask, [&self.to]).await?;
         let namespace = workspace.namespace_of(&workload);
         let by = self
             .by

@@ -1,16 +1,17 @@
 //! Clusters that a new intent names: a control plane that is at hand says whether they are joined.
 
-use super::connection::ClusterArgs;
-use super::control::{LookArgs, PATIENCE};
+use super::connection::{AskArgs, ClusterArgs};
+use super::control::PATIENCE;
 use super::output;
 use cutover_cluster::{Answer, Limits, Lookup};
 use cutover_core::error::{Error, Result};
 use cutover_core::lint::nearest::did_you_mean;
-use cutover_karmada::name::Gvk;
+use cutover_karmada::name::{ClusterName, Gvk};
 
 /// Fails if a cluster is known not to be joined. Where no control plane can be asked, Preflight will say so.
-pub async fn all_are<'a>(look: &LookArgs, mut named: impl Iterator<Item = &'a str>) -> Result<()> {
-    let Some(args) = look.cluster() else {
+pub async fn all_are(ask: &AskArgs, named: impl IntoIterator<Item = &ClusterName>) -> Result<()> {
+    let named: Vec<&str> = named.into_iter().map(ClusterName::as_str).collect();
+    let Some(args) = ask.cluster().filter(|_| !named.is_empty()) else {
         return Ok(());
     };
     let asked = tokio::time::timeout(PATIENCE, joined(args)).await;
@@ -26,7 +27,10 @@ pub async fn all_are<'a>(look: &LookArgs, mut named: impl Iterator<Item = &'a st
         }
         Err(_) => return Ok(()),
     };
-    match named.find(|name| !joined.iter().any(|cluster| cluster == name)) {
+    match named
+        .into_iter()
+        .find(|name| !joined.iter().any(|cluster| cluster == name))
+    {
         None => Ok(()),
         Some(unknown) => {
             Err(Error::user(format!("no cluster {unknown} is joined to {server}"))
@@ -47,7 +51,9 @@ async fn joined(args: &ClusterArgs) -> Result<(String, Vec<String>), String> {
     let gvk = Gvk::new("cluster.karmada.io/v1alpha1", "Cluster");
     let served = match cluster.lookup(&gvk).await.map_err(|error| error.to_string())? {
         Lookup::Served(served) => served,
-        Lookup::NotServed => return Err(format!("{} serves no {gvk}", cluster.server())),
+        Lookup::NotServed => {
+            return Err(cutover_cluster::Error::NotKarmada(cluster.server().to_owned()).to_string());
+        }
     };
     match cluster.reader().list(&served, None, None).await.answer {
         Answer::Found(all) => {

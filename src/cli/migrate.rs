@@ -55,7 +55,7 @@ impl Migrate {
         let (workload, namespace) = self.workload(&workspace)?;
         let spec = self.args.spec(&workload);
         let named = std::iter::once(&self.args.to).chain(&self.args.from);
-        joined::all_are(&self.look, named.map(String::as_str)).await?;
+        joined::all_are(&self.look.ask, named).await?;
         let name = self.name(&workspace, &namespace, &spec).await?;
         let about = workload.key(Some(&namespace));
         let named = (namespace.as_str(), name);
@@ -73,7 +73,7 @@ impl Migrate {
         let edit = migration.edit(&spec, subject, Some(&about), ".");
         workspace.apply(&self.change, &self.look.git, &edit)?;
         if self.wait {
-            let wait = Wait::for_intent("Migration", full_name, self.look.cluster);
+            let wait = Wait::for_intent("Migration", full_name, self.look.ask.into_cluster());
             return wait.run().await;
         }
         Ok(ExitCode::SUCCESS)

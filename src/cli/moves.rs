@@ -64,6 +64,11 @@ enum Choose {
 }
 
 impl MovesArgs {
+    /// Returns the clusters that may take part, where some are named.
+    pub fn targets(&self) -> &[ClusterName] {
+        &self.to
+    }
+
     /// Says what was asked for: what is left out has its default.
     pub fn apply(&self, spec: &mut Spec) {
         let mut to = Spec::default();

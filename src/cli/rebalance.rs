@@ -5,8 +5,9 @@ use std::process::ExitCode;
 use clap::{Args, ValueEnum};
 use serde_json::{Value, json};
 
-use super::connection::GitArgs;
+use super::connection::{AskArgs, GitArgs};
 use super::fresh::{Placed, Spec};
+use super::joined;
 use super::moves::MovesArgs;
 use super::workspace::{ChangeArgs, Workspace};
 use cutover_core::api::Occasion;
@@ -30,6 +31,8 @@ pub struct Rebalance {
     placed: Placed,
     #[command(flatten)]
     change: ChangeArgs,
+    #[command(flatten)]
+    ask: AskArgs,
     #[command(flatten)]
     git: GitArgs,
 }
@@ -55,8 +58,9 @@ impl When {
 }
 
 impl Rebalance {
-    pub fn run(self) -> Result<ExitCode> {
+    pub async fn run(self) -> Result<ExitCode> {
         let workspace = Workspace::open(&self.change)?;
+        joined::all_are(&self.ask, self.moves.targets()).await?;
         let rebalance = self
             .placed
             .of_cluster_scope(&workspace, "Rebalance", "rebalance")?;

@@ -11,14 +11,12 @@ use clap::{Args, Subcommand};
 use jiff::Timestamp;
 use serde_json::{Value, json};
 
-use super::connection::GitArgs;
+use super::connection::{AskArgs, GitArgs};
 use super::control::LookArgs;
 use super::control_edit::{self, ControlEdit, Target};
 use super::fresh::{self, Placed, Spec, Within};
-use super::named;
-use super::output;
-use super::selected;
 use super::workspace::{ChangeArgs, Workspace};
+use super::{joined, named, output, selected};
 use cutover_core::api::RolloutStatus;
 use cutover_core::error::{Error, Result};
 use cutover_core::manifest::{Change, Manifest};
@@ -66,6 +64,8 @@ struct Begin {
     #[command(flatten)]
     change: ChangeArgs,
     #[command(flatten)]
+    ask: AskArgs,
+    #[command(flatten)]
     git: GitArgs,
 }
 
@@ -101,14 +101,14 @@ impl Rollout {
             Some(Tells::Undo(undo)) => undo.run().await,
             Some(Tells::Follow(which)) => which.follow(),
             Some(Tells::Retry(which)) => which.retry(),
-            Some(Tells::Policy(policy)) => policy.run(),
-            None => self.begin.run(),
+            Some(Tells::Policy(policy)) => policy.run().await,
+            None => self.begin.run().await,
         }
     }
 }
 
 impl Begin {
-    fn run(self) -> Result<ExitCode> {
+    async fn run(self) -> Result<ExitCode> {
         let workspace = Workspace::open(&self.change)?;
         let workload = self.workload.as_deref().unwrap_or_default();
         let manifest = named::find(&workspace, workload, self.within.namespace.as_deref())?;
@@ -126,6 +126,7 @@ impl Begin {
                 .at(rollout.source.clone())
                 .hint("a workload has one Rollout: change its file"));
         }
+        joined::all_are(&self.ask, self.strategy.clusters()).await?;
         let base = &manifest.key.name;
         let rollout = self.placed.beside(&workspace, "Rollout", &manifest, base)?;
         let subject = format!("Let changes of {base} go cluster by cluster");

@@ -6,10 +6,10 @@ use clap::Args;
 use jiff::Timestamp;
 use serde_json::{Value, json};
 
-use super::connection::GitArgs;
+use super::connection::{AskArgs, GitArgs};
 use super::fresh::{self, Failure, Placed, Spec, Within};
-use super::named;
 use super::workspace::{ChangeArgs, Workspace};
+use super::{joined, named};
 use cutover_core::api::TimeSpan;
 use cutover_core::error::Result;
 use cutover_core::manifest::Manifest;
@@ -67,13 +67,16 @@ pub struct Shift {
     #[command(flatten)]
     change: ChangeArgs,
     #[command(flatten)]
+    ask: AskArgs,
+    #[command(flatten)]
     git: GitArgs,
 }
 
 impl Shift {
-    pub fn run(self) -> Result<ExitCode> {
+    pub async fn run(self) -> Result<ExitCode> {
         let workspace = Workspace::open(&self.change)?;
         let manifest = named::find(&workspace, &self.workload, self.within.namespace.as_deref())?;
+        joined::all_are(&self.ask, self.from.iter().chain([&self.to])).await?;
         let base = format!("{}-to-{}", manifest.key.name, self.to);
         let shift = self.placed.beside(&workspace, "ReplicaShift", &manifest, &base)?;
         let from = self

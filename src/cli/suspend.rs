@@ -7,10 +7,10 @@ use clap::{Args, ValueEnum};
 use jiff::{SignedDuration, Timestamp};
 use serde_json::{Value, json};
 
-use super::connection::GitArgs;
+use super::connection::{AskArgs, GitArgs};
 use super::fresh::{self, Placed, Within};
-use super::named;
 use super::workspace::{ChangeArgs, Edit, Workspace};
+use super::{joined, named};
 use cutover_core::error::{Error, Result};
 use cutover_core::manifest::{Change, Manifest, edit};
 use cutover_karmada::name::ClusterName;
@@ -43,6 +43,8 @@ pub struct Suspend {
     #[command(flatten)]
     change: ChangeArgs,
     #[command(flatten)]
+    ask: AskArgs,
+    #[command(flatten)]
     git: GitArgs,
 }
 
@@ -66,9 +68,10 @@ impl Scope {
 }
 
 impl Suspend {
-    pub fn run(self) -> Result<ExitCode> {
+    pub async fn run(self) -> Result<ExitCode> {
         let workspace = Workspace::open(&self.change)?;
         let manifest = named::find(&workspace, &self.target, self.within.namespace.as_deref())?;
+        joined::all_are(&self.ask, &self.clusters).await?;
         let base = format!("suspend-{}", manifest.key.name);
         let suspension = self.placed.beside(&workspace, "Suspension", &manifest, &base)?;
         let subject = format!("Suspend {} {}", manifest.key.kind, manifest.key.name);

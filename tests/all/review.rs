@@ -712,6 +712,55 @@ async fn a_misspelt_cluster_and_what_is_not_committed_are_named() {
     );
     let offline = [&migrate[..], &["--offline"]].concat();
     assert!(stage.cutover(&offline, &[]).status.success());
+    for words in [
+        &["evacuate", "wset"][..],
+        &["evacuate", "east", "--to", "north,wset"],
+        &["rebalance", "--to", "wset"],
+        &["shift", "orders", "--from", "wset", "--to", "north"],
+        &["shift", "orders", "--from", "east", "--to", "wset"],
+        &[
+            "suspend",
+            "orders",
+            "--reason",
+            "a test",
+            "--cluster",
+            "north,wset",
+        ],
+        &["rollout", "orders", "--order", "wset"],
+        &["rollout", "orders", "--wave", "north", "--wave", "east,wset=1m"],
+        &[
+            "rollout",
+            "policy",
+            "all",
+            "--select",
+            "FlinkDeployment",
+            "--order",
+            "wset",
+        ],
+        &[
+            "failover",
+            "orders",
+            "--to",
+            "wset",
+            "--reason",
+            "a test",
+            "--attempt",
+            "1",
+        ],
+    ] {
+        let ask = [words, &["--dry-run", "-C", clone]].concat();
+        let output = stage.cutover(&ask, &[]);
+        let said = stderr(&output);
+        assert_eq!(output.status.code(), Some(1), "{words:?}: {said}");
+        assert!(
+            said.contains("no cluster wset is joined to http://127.0.0.1:")
+                && said.contains("hint: did you mean west?"),
+            "{words:?}: {said}"
+        );
+        let offline = [&ask[..], &["--offline"]].concat();
+        let said = stderr(&stage.cutover(&offline, &[]));
+        assert!(!said.contains("is joined to"), "{words:?}: {said}");
+    }
 
     stage.commit("To nowhere", &[("intents/orders.yaml", &migration("wset"))]);
     std::fs::write(

@@ -10,15 +10,16 @@ use cutover_core::api::{
     Check, Daily, NotATimeSpan, PatchOp, Phase, Strategy, TimeSpan, Weekday, Window, WorkloadRef,
 };
 use cutover_core::profile;
+use cutover_karmada::name::ClusterName;
 
 #[derive(Args, Debug)]
 pub(super) struct MigrateArgs {
     /// The cluster that it goes to
     #[arg(long, value_name = "CLUSTER")]
-    pub(super) to: String,
+    pub(super) to: ClusterName,
     /// The cluster that it must be in now; none: wherever it is
     #[arg(long, value_name = "CLUSTER")]
-    pub(super) from: Option<String>,
+    pub(super) from: Option<ClusterName>,
     /// Start it there before it is stopped here; only for a workload without state
     #[arg(long)]
     start_first: bool,

@@ -8,11 +8,11 @@ use clap::Args;
 use serde_json::{Value, json};
 
 use super::strategy::StrategyArgs;
-use crate::cli::connection::GitArgs;
+use crate::cli::connection::{AskArgs, GitArgs};
 use crate::cli::fresh::{Fresh, Spec};
 use crate::cli::named::KindName;
-use crate::cli::output;
 use crate::cli::workspace::{ChangeArgs, Workspace};
+use crate::cli::{joined, output};
 use cutover_core::api::WorkloadSelector;
 use cutover_core::error::{Error, Result};
 use cutover_core::intent::rollout_policy::Selected;
@@ -51,6 +51,8 @@ pub(super) struct Policy {
     #[command(flatten)]
     change: ChangeArgs,
     #[command(flatten)]
+    ask: AskArgs,
+    #[command(flatten)]
     git: GitArgs,
 }
 
@@ -60,7 +62,7 @@ fn labels(text: &str) -> Result<String, String> {
 }
 
 impl Policy {
-    pub(super) fn run(self) -> Result<ExitCode> {
+    pub(super) async fn run(self) -> Result<ExitCode> {
         let workspace = Workspace::open(&self.change)?;
         let mut selectors = Vec::new();
         for select in &self.selects {
@@ -76,6 +78,7 @@ impl Policy {
                 .at(there.source.clone())
                 .hint("give it another name, or change its file"));
         }
+        joined::all_are(&self.ask, self.strategy.clusters()).await?;
         let named = (namespace.as_str(), self.name.clone());
         let first = &taken[0].key;
         let policy = Fresh::at(&workspace, "RolloutPolicy", first, named, self.file.as_deref())?;

@@ -82,6 +82,12 @@ impl FromStr for Wave {
 }
 
 impl StrategyArgs {
+    /// Returns every cluster that is named.
+    pub(super) fn clusters(&self) -> impl Iterator<Item = &ClusterName> {
+        let waves = self.waves.iter().flat_map(|wave| &wave.clusters);
+        self.order.iter().chain(waves)
+    }
+
     /// Says what was asked for: what is left out has its default.
     pub(super) fn apply(&self, spec: &mut Spec) {
         spec.list("order", &self.order);
