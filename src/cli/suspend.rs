@@ -69,6 +69,7 @@ impl Scope {
 
 impl Suspend {
     pub async fn run(self) -> Result<ExitCode> {
+        let until = self.ends()?;
         let workspace = Workspace::open(&self.change)?;
         let manifest = named::find(&workspace, &self.target, self.within.namespace.as_deref())?;
         joined::all_are(&self.ask, &self.clusters).await?;
@@ -76,19 +77,43 @@ impl Suspend {
         let suspension = self.placed.beside(&workspace, "Suspension", &manifest, &base)?;
         let subject = format!("Suspend {} {}", manifest.key.kind, manifest.key.name);
         let why = format!(": {}", self.reason);
-        let edit = suspension.edit(&self.spec(target(&manifest)), subject, None, &why);
+        let edit = suspension.edit(&self.spec(target(&manifest), until), subject, None, &why);
         workspace.apply(&self.change, &self.git, &edit)?;
         Ok(ExitCode::SUCCESS)
     }
 
-    fn spec(&self, target: Value) -> Value {
+    /// Returns when it is to end by itself: later than now.
+    fn ends(&self) -> Result<Option<Timestamp>> {
+        let now = now();
+        if let Some(until) = self.until.filter(|until| *until <= now) {
+            return Err(Error::user(format!(
+                "--until {until} is in the past: the suspension would end before it begins"
+            ))
+            .hint("name a later time, or say how long it lasts: --for 2h"));
+        }
+        let Some(lasts) = self.lasts else {
+            return Ok(self.until);
+        };
+        let until = now.checked_add(lasts).ok().filter(|until| *until > now);
+        let refused = || {
+            let why = if lasts.is_positive() {
+                "ends later than any time that can be written"
+            } else {
+                "would end before it begins"
+            };
+            Error::user(format!("--for {lasts:#}: the suspension {why}"))
+                .hint("for instance --for 2h; without --for and --until it lasts until cutover resume")
+        };
+        until.map(Some).ok_or_else(refused)
+    }
+
+    fn spec(&self, target: Value, until: Option<Timestamp>) -> Value {
         let mut spec = json!({"target": target});
         if !self.clusters.is_empty() {
             spec["clusters"] = json!(self.clusters);
         }
         spec["scope"] = self.scope.name().into();
         spec["reason"] = self.reason.as_str().into();
-        let until = self.until.or_else(|| self.lasts.map(|lasts| now() + lasts));
         if let Some(until) = until {
             spec["until"] = until.to_string().into();
         }
