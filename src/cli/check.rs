@@ -61,19 +61,16 @@ impl Check {
             checks = check::check(options, cancel.clone()) => checks,
             () = cancel.cancelled() => return Err(Error::user("interrupted")),
         };
-        let failed = checks
-            .iter()
-            .filter(|check| check.outcome == Outcome::Failed)
-            .count();
+        let has_failed = |check: &&check::Check| check.outcome == Outcome::Failed;
+        let failed = checks.iter().filter(has_failed).count();
         match self.output {
             Format::Text => output::data(text(&checks, failed))?,
             Format::Json => output::json(document(&checks, failed)?)?,
         }
-        Ok(if failed == 0 {
-            ExitCode::SUCCESS
-        } else {
-            ExitCode::from(Kind::User.exit_code())
-        })
+        // What cannot be reached says more than what is missing: 3, as every command ends then.
+        let codes = checks.iter().filter(has_failed);
+        let codes = codes.map(|check| check.error.unwrap_or(Kind::User).exit_code());
+        Ok(codes.max().map_or(ExitCode::SUCCESS, ExitCode::from))
     }
 }
 

@@ -1,5 +1,5 @@
-//! `cutover check`: each thing that can be missing is named, with what to do, and ends it with 1. What roles it sees missing, rbac.rs
-//! tries.
+//! `cutover check`: each thing that can be missing is named, with what to do, and ends it with 1; with 3 where the API server or Git
+//! can't be reached, or refuses the credentials. What roles it sees missing, rbac.rs tries.
 
 use std::process::Output;
 
@@ -162,7 +162,7 @@ fn an_api_server_that_does_not_answer_fails_and_git_is_checked_all_the_same() {
         as_text(state.path()),
     ]);
     let (code, checks) = read(&output);
-    assert_eq!(code, Some(1));
+    assert_eq!(code, Some(3));
     let names: Vec<_> = checks
         .iter()
         .map(|check| check["name"].as_str().unwrap())
@@ -215,12 +215,12 @@ fn reading_and_pushing_are_told_apart_and_nothing_is_pushed() {
     assert_is(&checks, "Git push", "ok", "would be let in");
 
     let (code, checks) = look(http().forbid_push(), &[]);
-    assert_eq!(code, Some(1));
+    assert_eq!(code, Some(3));
     assert_is(&checks, "Git read", "ok", "main is at ");
     assert_is(&checks, "Git push", "failed", "");
 
     let (code, checks) = look(Http::of(origin.root()).login("robot:another"), &[]);
-    assert_eq!(code, Some(1));
+    assert_eq!(code, Some(3));
     assert_is(&checks, "Git read", "failed", "");
 
     let (_, checks) = look(http(), &["--branch", "nothing-here"]);

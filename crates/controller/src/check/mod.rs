@@ -13,7 +13,7 @@ use tokio_util::sync::CancellationToken;
 use crate::reconcile::Elsewhere;
 use cutover_cluster::Cluster;
 use cutover_core::config::StatusBranches;
-use cutover_core::error::Error;
+use cutover_core::error::{Error, Kind};
 use cutover_git as repo;
 
 /// What is checked.
@@ -59,6 +59,9 @@ pub struct Check {
     pub message: String,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub fix: Option<String>,
+    /// Who can do something about the error that has ended the check, if one has.
+    #[serde(skip)]
+    pub error: Option<Kind>,
 }
 
 impl Check {
@@ -68,6 +71,7 @@ impl Check {
             outcome,
             message: message.into(),
             fix: None,
+            error: None,
         }
     }
 
@@ -89,7 +93,10 @@ impl Check {
 
     /// A check that an error has ended.
     fn of_error(name: impl Into<String>, error: &Error) -> Self {
-        let check = Self::failed(name, error.to_string());
+        let check = Self {
+            error: Some(error.kind()),
+            ..Self::failed(name, error.to_string())
+        };
         match error.hint_text() {
             Some(hint) => check.fix(hint),
             None => check,
