@@ -515,6 +515,8 @@ pub(super) async fn served(
         }
     }
     if all.is_empty() {
+        // A member, or the cluster that hosts Karmada, is easily taken for the control plane: CRDs belong on neither.
+        cluster.require_karmada().await?;
         let install = "install the CRDs: cutover init --cluster";
         let hint = if wanted.is_none() || named.is_some() {
             install.to_owned()

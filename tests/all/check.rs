@@ -143,6 +143,21 @@ fn without_crds_and_without_karmada_it_says_so() {
             .unwrap()
             .contains("hosts it")
     );
+
+    let status = bare.cutover(&["status"]);
+    assert_eq!(status.status.code(), Some(1));
+    let said = stderr(&status);
+    assert!(
+        said.contains("is not a Karmada control plane: it does not serve Karmada's API")
+            && said.contains("hint: point --kubeconfig and --context at the Karmada API server")
+            && !said.contains("CRDs"),
+        "{said}"
+    );
+    let said = stderr(&served.cutover(&["status"]));
+    assert!(
+        said.contains("install the CRDs: cutover init --cluster"),
+        "{said}"
+    );
 }
 
 #[test]

@@ -42,7 +42,7 @@ pub enum Error {
     /// What was said of the Prometheus server can't be used.
     #[error("cannot ask Prometheus: {why}")]
     Metrics { why: String },
-    #[error("{0} does not serve Karmada's API: it looks like an ordinary cluster")]
+    #[error("{0} is not a Karmada control plane: it does not serve Karmada's API")]
     NotKarmada(String),
 }
 
@@ -103,7 +103,7 @@ impl Error {
                 "check the server's address in the kubeconfig, and that it can be reached from here"
             }
             Self::NotKarmada(_) => {
-                "point --kubeconfig and --context at the Karmada API server, not at the cluster that hosts it"
+                "point --kubeconfig and --context at the Karmada API server, not at a member cluster or the cluster that hosts Karmada"
             }
             Self::Metrics { .. } => "see --prometheus-url, --prometheus-token-file and --prometheus-ca-file",
             Self::Malformed { .. } | Self::BadName(_) | Self::NotSent { .. } => return None,
