@@ -23,7 +23,7 @@ pub struct ForgeArgs {
     /// The REST API of the host, where it isn't at its usual place; for instance https://git.example.com/api/v1
     #[arg(long, value_name = "URL")]
     forge_api: Option<String>,
-    /// Say beside commits how they fare: a file with a token that may write commit statuses, read at each use
+    /// Report each commit's result as a commit status: a file with a token that may write these, read at each use
     #[arg(long, value_name = "FILE", conflicts_with = "forge_token")]
     forge_token_file: Option<PathBuf>,
     /// That token; better given by the environment, where other users can't read it

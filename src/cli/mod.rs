@@ -62,6 +62,7 @@ use cutover_core::intent::control::Control;
 
 pub use complete::answer as answer_shell;
 pub use example::FILES as EXAMPLE_FILES;
+pub use help::command;
 pub use output::{failed, usage};
 pub use version::{KARMADA, KUBERNETES};
 
@@ -105,7 +106,7 @@ enum Command {
     Shift(shift::Shift),
     /// Let a workload's changes go cluster by cluster: write and commit the Rollout; undo, retry
     Rollout(rollout::Rollout),
-    /// Spread workloads over the clusters anew: write and commit the Rebalance
+    /// Redistribute workloads over the clusters: write and commit the Rebalance
     Rebalance(rebalance::Rebalance),
     /// Keep changes from reaching clusters: write and commit the Suspension
     Suspend(suspend::Suspend),

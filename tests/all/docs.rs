@@ -210,25 +210,53 @@ fn no_page_uses_a_phrase_that_has_a_plainer_one() {
         if !is_documentation || is_pending || page.starts_with(RECORDS) {
             continue;
         }
-        let lines = prose(&text.to_lowercase());
-        for (index, line) in lines.iter().enumerate() {
-            // A phrase may go over the end of its line.
-            let next = lines.get(index + 1).map_or("", |next| next.trim_start());
-            let joined = format!("{line} {next}");
-            for (phrase, better) in PHRASES {
-                let is_whole = |at: usize| {
-                    let (before, after) = (&joined[..at], &joined[at + phrase.len()..]);
-                    at < line.len()
-                        && !before.ends_with(|c: char| c.is_alphanumeric() || c == '-')
-                        && !after.starts_with(|c: char| c.is_alphanumeric() || c == '-')
-                };
-                if joined.match_indices(phrase).any(|(at, _)| is_whole(at)) {
-                    let place = format!("{}:{}", page.display(), index + 1);
-                    found.push(format!("{place}: \"{phrase}\"; write: {better}"));
-                }
+        for (line, fault) in phrases(&prose(&text)) {
+            found.push(format!("{}:{line}: {fault}", page.display()));
+        }
+    }
+    assert!(found.is_empty(), "{}", found.join("\n"));
+}
+
+/// Returns the phrases in lines of prose that have a plainer one, each with the number of its line.
+fn phrases(lines: &[String]) -> Vec<(usize, String)> {
+    let lines: Vec<String> = lines.iter().map(|line| line.to_lowercase()).collect();
+    let mut found = Vec::new();
+    for (index, line) in lines.iter().enumerate() {
+        // A phrase may go over the end of its line.
+        let next = lines.get(index + 1).map_or("", |next| next.trim_start());
+        let joined = format!("{line} {next}");
+        for (phrase, better) in PHRASES {
+            let is_whole = |at: usize| {
+                let (before, after) = (&joined[..at], &joined[at + phrase.len()..]);
+                at < line.len()
+                    && !before.ends_with(|c: char| c.is_alphanumeric() || c == '-')
+                    && !after.starts_with(|c: char| c.is_alphanumeric() || c == '-')
+            };
+            if joined.match_indices(phrase).any(|(at, _)| is_whole(at)) {
+                found.push((index + 1, format!("\"{phrase}\"; write: {better}")));
             }
         }
     }
+    found
+}
+
+#[test]
+fn no_help_uses_a_phrase_that_has_a_plainer_one() {
+    fn look(command: &mut clap::Command, path: &str, found: &mut Vec<String>) {
+        let path = format!("{path} {}", command.get_name());
+        // Short help leaves out what long help has, and says in fewer words what it has.
+        for help in [command.render_help(), command.render_long_help()] {
+            for (_, fault) in phrases(&prose(&help.to_string())) {
+                found.push(format!("{path}: {fault}"));
+            }
+        }
+        for below in command.get_subcommands_mut() {
+            look(below, &path, found);
+        }
+    }
+    let mut found = Vec::new();
+    look(&mut cutover::cli::command(), "", &mut found);
+    found.dedup();
     assert!(found.is_empty(), "{}", found.join("\n"));
 }
 
