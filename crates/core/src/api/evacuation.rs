@@ -22,13 +22,14 @@ use cutover_karmada::name::ClusterName;
     category = "cutover",
     status = "EvacuationStatus",
     doc = "Moves the workloads of a cluster to other clusters",
-    printcolumn = r#"{"name":"Cluster","type":"string","jsonPath":".status.clusters"}"#,
+    printcolumn = r#"{"name":"Cluster","type":"string","jsonPath":".spec.cluster"}"#,
+    printcolumn = r#"{"name":"Taint","type":"string","jsonPath":".spec.taint.key"}"#,
     printcolumn = r#"{"name":"Phase","type":"string","jsonPath":".status.phase"}"#,
     printcolumn = r#"{"name":"Done","type":"integer","jsonPath":".status.progress.done"}"#,
     printcolumn = r#"{"name":"Of","type":"integer","jsonPath":".status.progress.of"}"#,
     printcolumn = r#"{"name":"Failed","type":"integer","jsonPath":".status.progress.failed"}"#,
     printcolumn = r#"{"name":"Age","type":"date","jsonPath":".metadata.creationTimestamp"}"#,
-    printcolumn = r#"{"name":"Waiting for","type":"string","jsonPath":".status.waitingFor.reason","priority":1}"#
+    printcolumn = r#"{"name":"Waiting for","type":"string","jsonPath":".status.waitingFor.reason"}"#
 )]
 #[serde(rename_all = "camelCase")]
 pub struct EvacuationSpec {

@@ -35,11 +35,10 @@ use cutover_karmada::name::ClusterName;
     printcolumn = r#"{"name":"From","type":"string","jsonPath":".status.source"}"#,
     printcolumn = r#"{"name":"To","type":"string","jsonPath":".spec.to"}"#,
     printcolumn = r#"{"name":"Phase","type":"string","jsonPath":".status.phase"}"#,
-    printcolumn = r#"{"name":"Waiting","type":"string","jsonPath":".status.waitingFor.code"}"#,
     printcolumn = r#"{"name":"Age","type":"date","jsonPath":".metadata.creationTimestamp"}"#,
     printcolumn = r#"{"name":"Attempt","type":"integer","jsonPath":".status.attempt","priority":1}"#,
     printcolumn = r#"{"name":"Downtime ms","type":"integer","jsonPath":".status.downtimeMs","priority":1}"#,
-    printcolumn = r#"{"name":"Waiting for","type":"string","jsonPath":".status.waitingFor.reason","priority":1}"#
+    printcolumn = r#"{"name":"Waiting for","type":"string","jsonPath":".status.waitingFor.reason"}"#
 )]
 #[serde(rename_all = "camelCase")]
 pub struct MigrationSpec {

@@ -35,9 +35,8 @@ pub const ROLLOUT_WAVE_ANNOTATION: &str = "cutover.dev/rollout-wave";
     printcolumn = r#"{"name":"Updated","type":"string","jsonPath":".status.updated"}"#,
     printcolumn = r#"{"name":"Stable","type":"string","jsonPath":".status.stable"}"#,
     printcolumn = r#"{"name":"Target","type":"string","jsonPath":".status.target"}"#,
-    printcolumn = r#"{"name":"Waiting","type":"string","jsonPath":".status.waitingFor.code"}"#,
     printcolumn = r#"{"name":"Age","type":"date","jsonPath":".metadata.creationTimestamp"}"#,
-    printcolumn = r#"{"name":"Waiting for","type":"string","jsonPath":".status.waitingFor.reason","priority":1}"#
+    printcolumn = r#"{"name":"Waiting for","type":"string","jsonPath":".status.waitingFor.reason"}"#
 )]
 #[serde(rename_all = "camelCase")]
 pub struct RolloutSpec {
