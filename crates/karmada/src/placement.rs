@@ -168,10 +168,17 @@ impl Placement {
         taints.find(|taint| taint.effect == "NoExecute" && !self.tolerates_for_ever(taint))
     }
 
-    /// Tells whether a taint is tolerated without a limit of time.
+    /// Tells whether a taint is tolerated without a limit of time. The first toleration that matches it counts, as Karmada's
+    /// taint manager takes it.
     pub fn tolerates_for_ever(&self, taint: &Taint) -> bool {
+        let first = self.toleration_of(taint);
+        first.is_some_and(|toleration| toleration.toleration_seconds.is_none())
+    }
+
+    /// Returns the toleration that Karmada's taint manager goes by for a taint.
+    pub fn toleration_of(&self, taint: &Taint) -> Option<&Toleration> {
         let mut tolerations = self.cluster_tolerations.iter();
-        tolerations.any(|toleration| toleration.tolerates(taint) && toleration.toleration_seconds.is_none())
+        tolerations.find(|toleration| toleration.tolerates(taint))
     }
 
     /// Tells whether replicas are divided among clusters; otherwise each cluster gets all of them.

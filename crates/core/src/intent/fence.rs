@@ -13,6 +13,9 @@ use crate::api::{Barrier, Belt, BindingId, Fence, LeaseSeen};
 use cutover_karmada::name::ClusterName;
 use cutover_karmada::{ResourceBinding, meta};
 
+/// Where a placement says which taints it tolerates.
+const TOLERATIONS: &str = "clusterTolerations";
+
 /// Who holds the leases of Karmada's controllers.
 pub type Leases = BTreeMap<String, LeaseSeen>;
 
@@ -44,7 +47,7 @@ pub(super) fn restored(binding: &ResourceBinding, fence: &Fence) -> Option<Effec
         }
     }
     match (applied_placement(binding), &fence.applied_placement) {
-        (Some(now), Some(before)) if now != before && without_toleration(now) == parsed(before) => {
+        (Some(now), Some(before)) if now != before && is_but_for_toleration(now, before) => {
             let patch = vec![
                 test(&annotation_path(), json!(now)),
                 add(&annotation_path(), json!(before)),
@@ -192,35 +195,52 @@ fn without_failover(binding: &ResourceBinding) -> Option<Vec<Value>> {
     Some(vec![test("/spec/failover", failover), remove("/spec/failover")])
 }
 
-/// The taint manager reads only the annotation, so a toleration there keeps it away.
+/// The taint manager reads only the annotation, so a toleration there keeps it away. It goes by the first toleration that matches a
+/// taint: behind one of the policy with a limit of time it would do nothing.
 fn with_toleration(binding: &ResourceBinding) -> Option<Vec<Value>> {
     let now = applied_placement(binding)?;
     let mut placement = parsed(now)?;
     let tolerations = placement
         .as_object_mut()?
-        .entry("clusterTolerations")
-        .or_insert_with(|| json!([]));
-    let all = json!({"operator": "Exists"});
-    let tolerations = tolerations.as_array_mut()?;
-    if tolerations.contains(&all) {
+        .entry(TOLERATIONS)
+        .or_insert_with(|| json!([]))
+        .as_array_mut()?;
+    if tolerations.first() == Some(&everything()) {
         return None;
     }
-    tolerations.push(all);
+    tolerations.insert(0, everything());
     Some(vec![
         test(&annotation_path(), json!(now)),
         add(&annotation_path(), json!(placement.to_string())),
     ])
 }
 
-fn without_toleration(text: &str) -> Option<Value> {
-    let mut placement = parsed(text)?;
-    let fields = placement.as_object_mut()?;
-    let tolerations = fields.get_mut("clusterTolerations")?.as_array_mut()?;
-    tolerations.retain(|toleration| *toleration != json!({"operator": "Exists"}));
-    if tolerations.is_empty() {
-        fields.remove("clusterTolerations");
-    }
-    Some(placement)
+fn everything() -> Value {
+    json!({"operator": "Exists"})
+}
+
+/// Returns whether a placement is what another one was before it was made to tolerate everything; earlier versions put that last.
+fn is_but_for_toleration(now: &str, before: &str) -> bool {
+    let Some(before) = parsed(before) else {
+        return false;
+    };
+    let without = |strip: fn(&mut Vec<Value>)| {
+        let mut placement = parsed(now)?;
+        let fields = placement.as_object_mut()?;
+        let tolerations = fields.get_mut(TOLERATIONS)?.as_array_mut()?;
+        strip(tolerations);
+        if tolerations.is_empty() {
+            fields.remove(TOLERATIONS);
+        }
+        Some(placement)
+    };
+    let first = without(|all| {
+        if all.first() == Some(&everything()) {
+            all.remove(0);
+        }
+    });
+    let every = || without(|all| all.retain(|one| *one != everything()));
+    first.as_ref() == Some(&before) || every().as_ref() == Some(&before)
 }
 
 fn parsed(text: &str) -> Option<Value> {

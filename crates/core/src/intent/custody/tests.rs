@@ -4,7 +4,10 @@ use serde_json::json;
 
 use super::*;
 use crate::api::PatchOp;
+use crate::intent::effect::Effect;
+use crate::intent::fence;
 use crate::intent::pin::{Place, Rule};
+use cutover_karmada::{Placement, Taint, meta};
 
 const UID: &str = "uid";
 
@@ -236,6 +239,57 @@ fn binding(generation: i64, suspended: bool) -> ResourceBinding {
         },
     }))
     .unwrap()
+}
+
+/// Karmada's taint manager goes by the first toleration that matches.
+#[test]
+fn a_taint_is_tolerated_for_ever_whatever_the_policy_tolerates_for_a_while() {
+    let taint: Taint = serde_json::from_value(json!({"key": "maintenance", "effect": "NoExecute"})).unwrap();
+    let a_while = json!({"key": "maintenance", "operator": "Exists", "tolerationSeconds": 60});
+    let everything = json!({"operator": "Exists"});
+    let with = |text: &str| {
+        let mut binding = serde_json::to_value(binding(3, false)).unwrap();
+        binding["metadata"]["annotations"] = json!({meta::APPLIED_PLACEMENT: text});
+        serde_json::from_value::<ResourceBinding>(binding).unwrap()
+    };
+    let text = |binding: &ResourceBinding| {
+        binding.metadata.annotations.as_ref().unwrap()[meta::APPLIED_PLACEMENT].clone()
+    };
+    let patched = |binding: &ResourceBinding, effect: Effect| {
+        let Effect::PatchBinding { patch, .. } = effect else {
+            panic!("{effect}");
+        };
+        let mut patched = serde_json::to_value(binding).unwrap();
+        let patch: json_patch::Patch = serde_json::from_value(json!(patch)).unwrap();
+        json_patch::patch(&mut patched, &patch).unwrap();
+        serde_json::from_value::<ResourceBinding>(patched).unwrap()
+    };
+    for before in [
+        json!({}),
+        json!({"clusterTolerations": [a_while]}),
+        json!({"clusterTolerations": [a_while, everything]}),
+    ] {
+        let binding = with(&before.to_string());
+        let mut fence = crate::api::Fence::default();
+        fence::record(&binding, &mut fence);
+        let raised = patched(&binding, fence::raise(&binding, None));
+        let placement: Placement = serde_json::from_str(&text(&raised)).unwrap();
+        assert!(
+            placement.tolerates_for_ever(&taint),
+            "{before}: {}",
+            text(&raised)
+        );
+        assert!(fence::failover_off(&raised).is_none(), "{before}");
+        let restored = patched(&raised, fence::restored(&raised, &fence).unwrap());
+        assert_eq!(text(&restored), text(&binding));
+    }
+    // As an earlier version left it.
+    let binding = with(&json!({"clusterTolerations": [a_while]}).to_string());
+    let mut fence = crate::api::Fence::default();
+    fence::record(&binding, &mut fence);
+    let raised = with(&json!({"clusterTolerations": [a_while, everything]}).to_string());
+    let restored = patched(&raised, fence::restored(&raised, &fence).unwrap());
+    assert_eq!(text(&restored), text(&binding));
 }
 
 /// Finding 9: what suspends scheduling says at which generation it was decided on.
