@@ -175,7 +175,7 @@ async fn intent(place: &Place, number: usize) {
 fn status(number: usize, from: &str, to: &str, workload: &Value) -> Value {
     let at = |second: usize| format!("2026-03-01T10:00:{second:02}Z");
     let wait = json!({"code": "Turn", "reason": "a turn: 8 of 8 migrations are under way", "since": at(number % 60)});
-    if number % 3 == 0 {
+    if number.is_multiple_of(3) {
         return json!({"phase": "Pending", "attempt": 1, "observedGeneration": 1, "waitingFor": wait});
     }
     let ended = number % 3 == 1;

@@ -697,6 +697,7 @@ async fn without_the_control_plane_the_report_says_so_and_tells_the_rest() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+#[allow(clippy::too_many_lines, reason = "one story")]
 async fn a_misspelt_cluster_and_what_is_not_committed_are_named() {
     let stage = Stage::begin().await;
     let clone = stage.clone();

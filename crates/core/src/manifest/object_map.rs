@@ -175,13 +175,13 @@ mod tests {
     use super::*;
 
     #[derive(Debug)]
-    struct Line {
+    struct Sample {
         key: ObjectKey,
         gvk: Gvk,
         line: u32,
     }
 
-    impl Defined for Line {
+    impl Defined for Sample {
         fn key(&self) -> &ObjectKey {
             &self.key
         }
@@ -202,13 +202,13 @@ mod tests {
         }
     }
 
-    fn object(name: u16, line: u32) -> Arc<Line> {
+    fn object(name: u16, line: u32) -> Arc<Sample> {
         let kind = if name.is_multiple_of(3) {
             "Secret"
         } else {
             "ConfigMap"
         };
-        Arc::new(Line {
+        Arc::new(Sample {
             key: ObjectKey {
                 group: String::new(),
                 kind: kind.to_owned(),
@@ -221,7 +221,7 @@ mod tests {
     }
 
     /// A map holds the same as a sorted list.
-    fn assert_same(map: &ObjectMap<Line>, list: &[Arc<Line>]) {
+    fn assert_same(map: &ObjectMap<Sample>, list: &[Arc<Sample>]) {
         let held: Vec<_> = map
             .values()
             .map(|object| (object.key.clone(), object.line))
@@ -258,8 +258,8 @@ mod tests {
         #[test]
         fn a_map_holds_what_a_sorted_list_holds(steps in steps()) {
             let mut map = ObjectMap::default();
-            let mut list: Vec<Arc<Line>> = Vec::new();
-            let order = |object: &Arc<Line>| (object.key.clone(), object.line);
+            let mut list: Vec<Arc<Sample>> = Vec::new();
+            let order = |object: &Arc<Sample>| (object.key.clone(), object.line);
             for (count, step) in steps.iter().enumerate() {
                 let copy = (count % 100 == 0).then(|| (map.clone(), list.clone()));
                 match *step {
@@ -289,7 +289,7 @@ mod tests {
                 prop_assert_eq!(map.get(&key).map(|object| object.line), first);
             }
             for (kind, namespace) in [("Secret", None), ("ConfigMap", Some("ns-3")), ("Pod", Some("ns-1"))] {
-                let there = |object: &&Arc<Line>| {
+                let there = |object: &&Arc<Sample>| {
                     object.key.kind == kind && object.key.namespace.as_deref() == namespace
                 };
                 prop_assert_eq!(
