@@ -8,13 +8,13 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use jiff::Timestamp;
-use kube::api::{Api, ApiResource, DynamicObject, Patch, PatchParams};
+use kube::api::{ApiResource, DynamicObject};
 use kube::{Client, ResourceExt};
 use serde_json::{Value, json};
 
 use super::cache::{Cache, Key};
 use super::pods::{Shown, seconds};
-use super::{Context, PodPhase, PodView, later};
+use super::{Context, PodPhase, PodView, later, status};
 use crate::ledger::{Group, Origin, Start, Writer};
 use cutover_karmada::name::ObjectKey;
 
@@ -293,31 +293,13 @@ impl Operator {
             .filter_map(|((key, uid), run)| run.view(key, uid, self.kind, now));
         let mut complete = self.shown.show(&self.client, &self.context, pods.collect()).await;
         for (key, object, status) in statuses {
-            complete &= self.write_status(&key, &object, &status).await;
+            let shown = Some(&object.data["status"]);
+            complete &= status::write(&self.client, &self.kind.resource(), &key, shown, &status).await;
         }
         if complete {
             again
         } else {
             later(now, self.context.timings.retry).min(again)
-        }
-    }
-
-    async fn write_status(&self, key: &Key, object: &DynamicObject, status: &Value) -> bool {
-        let shown = &object.data["status"];
-        let mut fields = status.as_object().into_iter().flatten();
-        if fields.all(|(field, value)| shown.get(field).unwrap_or(&Value::Null) == value) {
-            return true;
-        }
-        let api: Api<DynamicObject> =
-            Api::namespaced_with(self.client.clone(), &key.0, &self.kind.resource());
-        let patch = Patch::Merge(json!({"status": status}));
-        match api.patch_status(&key.1, &PatchParams::default(), &patch).await {
-            Ok(_) => true,
-            Err(kube::Error::Api(status)) if status.is_not_found() => true,
-            Err(error) => {
-                tracing::debug!(%error, name = key.1, "the status can't be written");
-                false
-            }
         }
     }
 }

@@ -7,14 +7,14 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use jiff::{SignedDuration, Timestamp};
-use kube::api::{Api, ApiResource, DynamicObject, Patch, PatchParams};
+use kube::api::{ApiResource, DynamicObject};
 use kube::{Client, ResourceExt};
 use serde_json::{Value, json};
 
 use super::cache::{Cache, Key};
 use super::flink::is_broken_image;
 use super::pods::Shown;
-use super::{Context, PodPhase, PodView, Timings, later};
+use super::{Context, PodPhase, PodView, Timings, later, status};
 use crate::ledger::{Group, Origin, Start, Writer};
 use crate::store::fitted;
 use cutover_karmada::name::ObjectKey;
@@ -137,7 +137,9 @@ impl Controller {
             .collect();
         let mut complete = self.shown.show(&self.client, &self.context, pods).await;
         for (key, status) in statuses {
-            complete &= self.write_status(cache, &key, &status).await;
+            let seen = cache.get(&key);
+            let shown = seen.as_ref().map(|seen| &seen.status);
+            complete &= status::write(&self.client, &api_resource(), &key, shown, &status).await;
         }
         if complete {
             again
@@ -145,31 +147,6 @@ impl Controller {
             later(now, self.context.timings.retry).min(again)
         }
     }
-
-    async fn write_status(&self, cache: &Cache<Seen>, key: &Key, status: &Value) -> bool {
-        // A status that isn't there yet is null, and matches nothing.
-        if cache.get(key).is_some_and(|seen| matches(&seen.status, status)) {
-            return true;
-        }
-        let api: Api<DynamicObject> = Api::namespaced_with(self.client.clone(), &key.0, &api_resource());
-        let patch = Patch::Merge(json!({"status": status}));
-        match api.patch_status(&key.1, &PatchParams::default(), &patch).await {
-            Ok(_) => true,
-            Err(kube::Error::Api(status)) if status.is_not_found() => true,
-            Err(error) => {
-                tracing::debug!(%error, name = key.1, "the status can't be written");
-                false
-            }
-        }
-    }
-}
-
-/// Returns whether a status shows what is to be written; null stands for absent.
-fn matches(shown: &Value, status: &Value) -> bool {
-    let fields = status.as_object().into_iter().flatten();
-    fields
-        .into_iter()
-        .all(|(field, value)| shown.get(field).unwrap_or(&Value::Null) == value)
 }
 
 /// What of a Deployment's spec the controller acts on.

@@ -10,6 +10,7 @@ mod deployment;
 pub mod flink;
 mod pods;
 pub mod savepoints;
+mod status;
 
 use std::fmt;
 use std::sync::Arc;
