@@ -220,11 +220,7 @@ impl Status {
         });
         match name {
             Some(name) if part.is_empty() && !self.watch => {
-                let all = view.names();
-                let all = all
-                    .iter()
-                    .map(|(kind, namespace, name)| (*kind, *namespace, *name));
-                let hint = intent_name::did_you_mean(name, all).unwrap_or_else(|| {
+                let hint = intent_name::did_you_mean(name, view.names()).unwrap_or_else(|| {
                     "cutover status lists them; one that was just pushed appears with the next sync"
                         .to_owned()
                 });

@@ -81,7 +81,7 @@ pub struct ApprovalGate {
 }
 
 /// A word of a person: what the tool can't see, or must not decide.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub enum Fact {
     /// No copy of the workload in that cluster can write any more, or will by itself.
     Stopped,
@@ -159,7 +159,7 @@ pub struct Condition {
 }
 
 /// Who or what has to do something before an intent goes on.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize, JsonSchema)]
 pub enum WaitCode {
     /// What the next step needs has not been observed yet.
     #[default]

@@ -13,7 +13,7 @@ use cutover_karmada::name::ClusterName;
 const SPOKEN: &str = "spec.assume";
 
 /// A word that ends a wait, or lets it go on: `cutover assume NAME FACT CLUSTER`.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct Offer {
     /// What can be said.

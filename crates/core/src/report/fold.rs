@@ -1,4 +1,4 @@
-//! Intents that wait alike are told once: which they are, the one reason, and what comes next for each of them.
+//! Intents that wait for the same are shown once: their names, the reason, and what comes next for each of them.
 
 use std::collections::HashMap;
 use std::hash::Hash;
@@ -7,11 +7,11 @@ use jiff::Timestamp;
 
 use super::brief;
 use super::summary::Summary;
-use crate::api::{ConditionStatus, Standing, WaitCode, WaitingFor};
+use crate::api::{ConditionStatus, Offer, Standing, WaitCode, WaitingFor};
 
-/// As many that wait alike are told once.
+/// How many have to wait for the same to be shown once.
 const LEAST: usize = 3;
-/// As many of them are named.
+/// How many of them are named.
 const NAMED: usize = 5;
 
 /// What intents have in common that wait alike.
@@ -29,17 +29,17 @@ struct Key<'a> {
 
 #[derive(PartialEq, Eq, Hash)]
 struct Wait<'a> {
-    code: &'static str,
+    code: WaitCode,
     reason: String,
-    offers: String,
+    offers: &'a [Offer],
     approval: Option<&'static str>,
     then: Option<&'a str>,
     has_limit: bool,
 }
 
 impl<'a> Key<'a> {
-    /// Returns the key of one that waits, or that nobody has looked at yet; `None`: it is told alone. What came to grief has a
-    /// reason of its own, and what is under way or in force, parts of its own.
+    /// Returns the key of one that waits or has not been reconciled yet; `None`: it is shown alone. A failed one has a reason of its
+    /// own, and one that is under way or in force, parts of its own.
     fn of(one: &'a Summary) -> Option<Self> {
         let wait = one.common.waiting_for.as_ref();
         let ignores_spec = one.common.conditions.iter().any(|condition| {
@@ -76,16 +76,9 @@ impl<'a> Key<'a> {
 impl<'a> Wait<'a> {
     fn of(wait: &'a WaitingFor) -> Self {
         Self {
-            code: match wait.code {
-                WaitCode::Evidence => "Evidence",
-                WaitCode::Retry => "Retry",
-                WaitCode::Approval => "Approval",
-                WaitCode::Pause => "Pause",
-                WaitCode::Turn => "Turn",
-                WaitCode::Claim => "Claim",
-            },
+            code: wait.code,
             reason: brief(&wait.reason),
-            offers: format!("{:?}", wait.offers),
+            offers: &wait.offers,
             approval: wait.approval.map(crate::api::Lifecycle::name),
             then: wait.then.as_deref(),
             has_limit: wait.until.is_some(),
@@ -111,38 +104,31 @@ fn any(place: &str) -> &'static str {
 
 /// Returns everything in its order; those that are equal by `summary` stand together, where the first of them stood.
 pub(super) fn folded<T>(all: Vec<T>, summary: impl Fn(&T) -> &Summary) -> Vec<Vec<T>> {
-    let mut sizes = HashMap::new();
-    for one in &all {
-        if let Some(key) = Key::of(summary(one)) {
-            *sizes.entry(key).or_insert(0) += 1;
-        }
+    let keys: Vec<Option<Key<'_>>> = all.iter().map(|one| Key::of(summary(one))).collect();
+    let mut sizes: HashMap<&Key<'_>, usize> = HashMap::new();
+    for key in keys.iter().flatten() {
+        *sizes.entry(key).or_default() += 1;
     }
     // The group of each, by its place in the list.
-    let mut groups = HashMap::new();
-    let mut begun = 0;
-    let places: Vec<usize> = all
-        .iter()
-        .map(|one| {
-            let key = Key::of(summary(one)).filter(|key| sizes.get(key).is_some_and(|size| *size >= LEAST));
-            let new = begun;
-            let place = match key {
-                Some(key) => *groups.entry(key).or_insert(new),
-                None => new,
-            };
-            begun += usize::from(place == new);
-            place
-        })
-        .collect();
-    let mut folded: Vec<Vec<T>> = std::iter::repeat_with(Vec::new).take(begun).collect();
+    let (mut groups, mut begun) = (HashMap::new(), 0);
+    let places = keys.iter().map(|key| {
+        let shared = key.as_ref().filter(|key| sizes.get(key) >= Some(&LEAST));
+        let place = shared.map_or(begun, |key| *groups.entry(key).or_insert(begun));
+        begun += usize::from(place == begun);
+        place
+    });
+    let places: Vec<usize> = places.collect();
+    let mut folded: Vec<Vec<T>> = Vec::new();
     for (one, place) in all.into_iter().zip(places) {
-        if let Some(group) = folded.get_mut(place) {
-            group.push(one);
+        match folded.get_mut(place) {
+            Some(group) => group.push(one),
+            None => folded.push(vec![one]),
         }
     }
     folded
 }
 
-/// Several intents that wait alike.
+/// Several intents that wait for the same.
 #[derive(Clone, Debug)]
 pub(super) struct Alike {
     /// What is said of each of them; the earliest of their times.
