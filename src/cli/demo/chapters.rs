@@ -21,6 +21,7 @@ const BROKEN_IMAGE: &str = "registry.example.com/shop/orders:2.0.0-broken";
 const POLICY: &str = "policies/orders.yaml";
 /// Where the policy of the example lets the job run.
 const ANYWHERE: &str = "clusterNames: [east, west, north]";
+const ALL: usize = 3;
 /// How long a phase may take that takes a second or two here.
 const AMPLE: &str = "15s";
 
@@ -64,6 +65,7 @@ async fn policy_edit(stage: &Stage, before: &Run) -> Result<()> {
         &[format!("~ {POLICY}: {only}")],
     )?;
     let name = stage.set_off(to).await?;
+    stage.placed_in(ALL).await?;
     done(format!(
         "the policy is held back; cutover creates the Migration {name}"
     ))?;
@@ -78,7 +80,7 @@ async fn policy_edit(stage: &Stage, before: &Run) -> Result<()> {
         "Let orders run anywhere",
         &[format!("~ {POLICY}: {ANYWHERE}")],
     )?;
-    stage.placed_in(3).await
+    stage.placed_in(ALL).await
 }
 
 /// The move takes a new image along that can't start; everything goes back.

@@ -262,7 +262,7 @@ impl Stage {
         self.verdict().runs.into_iter().filter(ours).collect()
     }
 
-    /// Waits until a change of the policy has set off a migration to a cluster, and returns its name.
+    /// Waits until a change of the policy has set off a migration to a cluster that has not ended, and returns its name.
     pub async fn set_off(&self, to: &str) -> Result<String> {
         let server = self.world.control_plane();
         self.until(&format!("a migration to {to} to be set off"), || {
@@ -270,6 +270,7 @@ impl Stage {
             let all = all.map(|all| all.items).unwrap_or_default();
             let set_off = all
                 .iter()
+                .filter(|one| one["status"]["finishedAt"].is_null())
                 .find(|one| one["metadata"]["ownerReferences"].is_array() && one["spec"]["to"] == to);
             set_off.and_then(|one| one["metadata"]["name"].as_str().map(str::to_owned))
         })
