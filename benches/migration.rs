@@ -3,8 +3,8 @@
 //! `cargo bench --bench migration -- ROW`: `delay [MIGRATIONS]` (one after the other), `downtime [MOVES]` (how long nobody writes,
 //! beside a person's script; `downtime MOVES quick` with jobs that take next to no time), `many [MIGRATIONS]` (at once, in members
 //! as slow as a plain installation; `many MIGRATIONS quick` in quick ones), `waiting [INTENTS]` (the program as a process, with
-//! intents that wait), `status [INTENTS]` (how long `cutover status` takes to answer). On a sandbox behind a kubeconfig, or on the control plane that the environment names as for the
-//! end-to-end suite (docs/reference/sandbox.md#end-to-end-suite).
+//! intents that wait), `status [INTENTS]` (how long `cutover status` takes to answer). On a sandbox behind a kubeconfig, or on the
+//! control plane that the environment names as for the end-to-end suite (docs/reference/sandbox.md#end-to-end-suite).
 #![allow(
     clippy::unwrap_used,
     clippy::expect_used,

@@ -6,7 +6,7 @@
 set -euo pipefail
 cd "$(dirname "$0")/.."
 other=$(mktemp -d)
-trap 'git worktree remove --force "$other/source"; rm -rf "$other"' EXIT
+trap 'git worktree remove --force "$other/source" || true; rm -rf "$other"' EXIT
 git worktree add --quiet --detach "$other/source" "$1"
 CARGO_TARGET_DIR=$other/target cargo build --locked --package cutover --manifest-path "$other/source/Cargo.toml"
 CUTOVER_OTHER_VERSION=$other/target/debug/cutover cargo test --locked --test all process::killed_in_each_phase

@@ -1,5 +1,5 @@
 //! What migrations on the sandbox send, in its order, is what stands in `crates/sim/recordings`: the simulation is held against it
-//! there (`crates/sim/tests/simulation/recordings.rs`). `CUTOVER_ACCEPT=1` writes it anew.
+//! there (`crates/sim/tests/simulation/recordings.rs`). `CUTOVER_ACCEPT=1` writes it again.
 
 use std::path::Path;
 use std::sync::{Arc, Mutex};

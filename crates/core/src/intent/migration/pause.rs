@@ -1,10 +1,11 @@
-//! A paused migration goes no further, and keeps what it has put up: fence and pin. While nobody runs, its time goes on: whoever
-//! forgets a pause doesn't keep the workload down.
+//! A paused migration goes no further, and keeps what it has put up: fence and pin. While no copy runs, its time goes on: a
+//! forgotten pause doesn't keep the workload down.
 
 use super::{Interrupt, LATER, Operation, Phase};
 
 impl Operation<'_> {
-    /// The time that a phase may take stands still during a pause, unless nobody runs; and what has to hold without a break starts anew.
+    /// During a pause the time limit of a phase stands still, unless no copy runs, and a condition that has to hold without a break
+    /// starts again.
     /// `lapse`: something runs beside a healthy writer, which isn't to lose the token for that.
     pub(super) fn note_pause(&mut self, lapse: bool) {
         let (now, paused, phase) = (self.input.now, self.time_stands() || lapse, self.status.phase);
