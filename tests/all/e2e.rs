@@ -45,8 +45,7 @@ async fn every_scenario_ends_as_it_should_and_nothing_is_left() {
     let Ok(stage) = Arc::try_unwrap(stage) else {
         panic!("a scenario still plays");
     };
-    let log = stage.said();
-    let left = stage.strike().await;
+    let (left, log) = stage.strike().await;
     account.tell();
     let mut failed = account.failed();
     failed.extend(left.into_iter().map(|object| format!("left behind: {object}")));

@@ -5,7 +5,7 @@ use std::process::{Child, Command, Stdio};
 use std::sync::{Mutex, PoisonError};
 
 use futures::future::join_all;
-use serde_json::json;
+use serde_json::{Value, json};
 use tempfile::TempDir;
 
 use super::place::{Place, say, until_or_not};
@@ -96,8 +96,8 @@ impl Stage {
         assert!(ran.status.success(), "{}", String::from_utf8_lossy(&ran.stderr));
     }
 
-    /// Git has nothing any more, the program ends in order, the place is cleared. Returns what is left.
-    pub async fn strike(self) -> Vec<String> {
+    /// Git has nothing any more, the program ends in order, the place is cleared. Returns what is left, and the program's log.
+    pub async fn strike(self) -> (Vec<String>, String) {
         // A folder that isn't there any more is taken for a mistake.
         let kept = json!({
             "apiVersion": "v1", "kind": "ConfigMap",
@@ -106,38 +106,39 @@ impl Stage {
         self.origin.commit("main", &[("fleet", "")]);
         self.origin
             .commit("main", &[("fleet/kept.yaml", &kept.to_string())]);
-        let deleted = async || {
-            let control = &self.place.control;
-            // What has state a push alone doesn't delete: a person does.
-            for job in control.list(JOBS, Some(self.place.namespace.as_str())).await {
-                let name = job["metadata"]["name"].as_str().unwrap();
-                let namespace = Some(self.place.namespace.as_str());
-                control.delete(JOBS, namespace, name).await.unwrap();
-            }
-            let kinds = [JOBS, PODS, DEPLOYMENTS, BINDINGS];
-            let own = kinds.map(|kind| control.list(kind, Some(self.place.namespace.as_str())));
-            let intents = INTENTS.map(|kind| control.list(kind, None));
-            let (own, intents) = (join_all(own).await, join_all(intents).await);
-            own.iter().chain(&intents).all(Vec::is_empty)
-        };
-        if !until_or_not(deleted).await {
-            say("what Git has no longer is not pruned");
-        }
+        let mut left = until_none_is_left(async || self.not_pruned().await, "is not pruned").await;
         // Karmada deletes the copies after that. Their namespace goes last: its deletion would take the pods, and nobody is there
         // to end them gracefully.
-        let emptied = async || {
-            let members = self.place.members.values();
-            let copies = members.flat_map(|member| {
-                let namespace = Some(self.place.namespace.as_str());
-                [JOBS, DEPLOYMENTS, PODS].map(|kind| member.server.list(kind, namespace))
-            });
-            join_all(copies).await.iter().all(Vec::is_empty)
-        };
-        if !until_or_not(emptied).await {
-            say("copies are left in members");
-        }
+        left.extend(until_none_is_left(async || self.copies().await, "is left in a member").await);
         self.end().await;
-        self.place.clear().await
+        let said = self.said();
+        left.extend(self.place.clear().await);
+        (left, said)
+    }
+
+    /// Returns what is still there of what Git had.
+    async fn not_pruned(&self) -> Vec<String> {
+        let control = &self.place.control;
+        let namespace = Some(self.place.namespace.as_str());
+        // What has state a push alone doesn't delete: a person does.
+        for job in control.list(JOBS, namespace).await {
+            let name = job["metadata"]["name"].as_str().unwrap();
+            control.delete(JOBS, namespace, name).await.unwrap();
+        }
+        let own = [JOBS, PODS, DEPLOYMENTS, BINDINGS].map(|kind| control.list(kind, namespace));
+        let intents = INTENTS.map(|kind| control.list(kind, None));
+        let (own, intents) = (join_all(own).await, join_all(intents).await);
+        own.iter().chain(&intents).flatten().map(named).collect()
+    }
+
+    /// Returns the copies in members.
+    async fn copies(&self) -> Vec<String> {
+        let members = self.place.members.values();
+        let copies = members.flat_map(|member| {
+            let namespace = Some(self.place.namespace.as_str());
+            [JOBS, DEPLOYMENTS, PODS].map(|kind| member.server.list(kind, namespace))
+        });
+        join_all(copies).await.iter().flatten().map(named).collect()
     }
 
     async fn end(&self) {
@@ -164,6 +165,34 @@ impl Stage {
     fn reconciler(&self) -> std::sync::MutexGuard<'_, Option<Process>> {
         self.reconciler.lock().unwrap_or_else(PoisonError::into_inner)
     }
+}
+
+/// Waits until `find` finds nothing. Returns what it found last, and that it `is` still there.
+async fn until_none_is_left(mut find: impl AsyncFnMut() -> Vec<String>, is: &str) -> Vec<String> {
+    let mut left = Vec::new();
+    until_or_not(async || {
+        left = find().await;
+        left.is_empty()
+    })
+    .await;
+    left.into_iter()
+        .map(|object| format!("{object} {is}"))
+        .inspect(say)
+        .collect()
+}
+
+fn named(object: &Value) -> String {
+    let (kind, metadata) = (&object["kind"], &object["metadata"]);
+    let status = serde_json::to_string(&object["status"]).unwrap();
+    let status: String = status.chars().take(2000).collect();
+    format!(
+        "{} {}/{} (deletionTimestamp {}, finalizers {}, status {status})",
+        kind.as_str().unwrap_or_default(),
+        metadata["namespace"].as_str().unwrap_or_default(),
+        metadata["name"].as_str().unwrap_or_default(),
+        metadata["deletionTimestamp"],
+        metadata["finalizers"],
+    )
 }
 
 /// Returns where what the program has sent is to be written down, if it is.
