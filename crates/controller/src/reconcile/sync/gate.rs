@@ -415,30 +415,12 @@ fn typed(name: &PolicyName, policy: Value) -> Result<Box<karmada::PropagationSpe
 /// Reads the live stateful workloads in reach, and what places them. One that can't be read makes all unknown.
 async fn ground(cluster: &Cluster, reach: &Reach, unknown: UnknownKinds) -> Result<Ground, String> {
     let bindings = bindings(cluster, reach).await?;
-    if bindings.is_empty() {
-        return Ok(Ground::default());
-    }
-    let given: Vec<WorkloadProfile> = list(cluster, api::API_VERSION, "WorkloadProfile", None).await?;
-    let mut known: BTreeMap<Gvk, State> = BTreeMap::new();
-    let mut kept = Vec::new();
-    for binding in bindings {
-        let gvk = Gvk::new(&binding.spec.resource.api_version, &binding.spec.resource.kind);
-        let state = match known.get(&gvk) {
-            Some(known) => *known,
-            None => {
-                let state = gate::state_of(&given, &gvk, unknown).map_err(|error| error.to_string())?;
-                known.insert(gvk, state);
-                state
-            }
-        };
-        if state != State::None {
-            kept.push((binding, state == State::Unsaid));
-        }
-    }
+    let kept = with_state(cluster, bindings, unknown).await?;
     if kept.is_empty() {
         return Ok(Ground::default());
     }
-    let tenants = kept.into_iter().map(async |(binding, is_unsaid)| {
+    let tenants = kept.into_iter().map(async |(binding, state)| {
+        let is_unsaid = state == State::Unsaid;
         match tenant(cluster, binding, is_unsaid).await {
             // It would hold nothing back either.
             Err(_) if is_unsaid => Ok(None),
@@ -459,6 +441,35 @@ async fn ground(cluster: &Cluster, reach: &Reach, unknown: UnknownKinds) -> Resu
         clusters: named.collect(),
         policies: policies_in(cluster, reach).await?,
     })
+}
+
+/// Returns the bindings whose workloads have state, or may have, for all that profiles say.
+async fn with_state(
+    cluster: &Cluster,
+    bindings: Vec<ResourceBinding>,
+    unknown: UnknownKinds,
+) -> Result<Vec<(ResourceBinding, State)>, String> {
+    if bindings.is_empty() {
+        return Ok(Vec::new());
+    }
+    let given: Vec<WorkloadProfile> = list(cluster, api::API_VERSION, "WorkloadProfile", None).await?;
+    let mut known: BTreeMap<Gvk, State> = BTreeMap::new();
+    let mut kept = Vec::new();
+    for binding in bindings {
+        let gvk = Gvk::new(&binding.spec.resource.api_version, &binding.spec.resource.kind);
+        let state = match known.get(&gvk) {
+            Some(known) => *known,
+            None => {
+                let state = gate::state_of(&given, &gvk, unknown).map_err(|error| error.to_string())?;
+                known.insert(gvk, state);
+                state
+            }
+        };
+        if state != State::None {
+            kept.push((binding, state));
+        }
+    }
+    Ok(kept)
 }
 
 /// Returns the bindings in reach that have clusters.
