@@ -18,6 +18,7 @@ mod canaries;
 mod check;
 mod cli;
 mod cluster;
+mod cluster_driven;
 mod cluster_scope;
 mod commit_statuses;
 mod crash;

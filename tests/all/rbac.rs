@@ -29,6 +29,7 @@ const RUNS: &[&str] = &[
     "beside::a_helm_release_is_held_by_its_suspension_alone",
     "beside::what_holds_flux_back_is_seen_on_the_template_and_on_its_kustomization",
     "beside::what_holds_it_back_where_nobody_here_can_see_is_not_taken_for_held",
+    "cluster_driven::a_taint_that_goes_before_the_approval_takes_it_along",
     "cluster_scope::it_is_suspended_with_its_policy_and_alone_by_a_pin",
     "cluster_scope::it_moves_with_its_state",
     "cluster_scope::of_several_groups_of_affinities_the_scheduler_stays_with_that_of_the_target",

@@ -14,8 +14,8 @@ pub use order::in_order;
 pub use receivers::{Filter, Masked, Receiver, Receivers};
 pub use status::{STATUS_BRANCH, Status, StatusBranches, refused_status_branch};
 pub use sync::{
-    Drift, DriftMode, Gate, Ignore, Migrations, MigrationsMode, PruneLimit, Sync, UnknownKinds,
-    missing_folders,
+    Drift, DriftMode, EvacuationCause, Evacuations, EvacuationsMode, Gate, Ignore, Migrations,
+    MigrationsMode, PruneLimit, Sync, UnknownKinds, missing_folders,
 };
 
 use std::time::Duration;
@@ -312,6 +312,40 @@ mod tests {
         ] {
             assert_eq!(synced(path), None, "{path}");
         }
+    }
+
+    #[test]
+    fn one_sync_evacuates_clusters_and_says_how_in_words_that_are_known() {
+        let config = |text: &str| format!("{HEAD}syncs: [{{name: a, gate: {{evacuations: {text}}}}}]\n");
+        let parsed = Config::parse(config("{mode: Ask, causes: [Cordon]}").as_bytes()).unwrap();
+        let own = &parsed.syncs[0].gate.evacuations;
+        assert_eq!(
+            (own.mode, &*own.causes),
+            (EvacuationsMode::Ask, &[EvacuationCause::Cordon][..])
+        );
+        assert_eq!(own.max_parallel, 2);
+        for (text, told) in [
+            ("{mode: auto}", "cutover.yaml:3"),
+            ("{mode: auto}", "Auto"),
+            ("{causes: [Cordn]}", "Cordon"),
+            ("{causes: []}", "causes"),
+            ("{modus: Ask}", "mode"),
+        ] {
+            let complaints = complaints(&config(text));
+            assert!(complaints.contains(told), "{text}: {complaints}");
+        }
+        let two = |first: &str| {
+            format!(
+                "{HEAD}syncs:\n- {{name: a, path: a, gate: {{evacuations: {{mode: {first}}}}}}}\n\
+                 - {{name: b, path: b, gate: {{evacuations: {{mode: Auto}}}}}}\n"
+            )
+        };
+        assert!(Config::parse(two("Manual").as_bytes()).is_ok());
+        let complaints = complaints(&two("Ask"));
+        assert!(
+            complaints.contains("sync \"a\" evacuates clusters already"),
+            "{complaints}"
+        );
     }
 
     #[test]

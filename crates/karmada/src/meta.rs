@@ -58,6 +58,7 @@ pub const SKIP_AUTO_PROPAGATION: &str = "namespace.karmada.io/skip-auto-propagat
 pub const TAINT_UNSCHEDULABLE: &str = "cluster.karmada.io/unschedulable";
 pub const TAINT_NOT_READY: &str = "cluster.karmada.io/not-ready";
 pub const TAINT_UNREACHABLE: &str = "cluster.karmada.io/unreachable";
+pub const TAINT_TERMINATING: &str = "cluster.karmada.io/terminating";
 
 pub const EXECUTION_FINALIZER: &str = "karmada.io/execution-controller";
 pub const BINDING_FINALIZER: &str = "karmada.io/binding-controller";

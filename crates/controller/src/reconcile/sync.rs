@@ -9,6 +9,7 @@ mod desired;
 mod dirty;
 mod done;
 mod doubt;
+mod evacuations;
 mod fights;
 mod followed;
 mod gate;
@@ -63,6 +64,7 @@ use cutover_karmada::name::{Gvk, ObjectKey, Revision};
 use decide::{HOLDING, Held, Settled};
 use depend::Dependency;
 use dirty::Dirty;
+use evacuations::Evacuations;
 use fights::Fights;
 use placed::{Kinds, Moved, Placed};
 use pruner::Pruner;
@@ -117,6 +119,8 @@ pub struct Sync {
     unknown_kinds: UnknownKinds,
     /// Templates that ask for a move by themselves.
     requests: Requests,
+    /// Member clusters that are to be evacuated.
+    evacuations: Evacuations,
     /// The content for which an object was deleted, to be created anew.
     recreated: BTreeMap<ObjectKey, String>,
     desired: watch::Sender<Option<Arc<Desired>>>,
@@ -143,6 +147,9 @@ impl Sync {
             creates_namespaces: own.is_some_and(|own| own.create_namespaces),
             unknown_kinds: own.map(|own| own.gate.unknown_kinds).unwrap_or_default(),
             requests: Requests::default(),
+            evacuations: own
+                .map(|own| Evacuations::of(&own.gate.evacuations))
+                .unwrap_or_default(),
             recreated: BTreeMap::new(),
             delays: AGAIN.seeded(cluster.limits().seed),
             standing: PendingObjects::new(cluster.limits().seed),
@@ -329,7 +336,8 @@ impl Sync {
 
     /// Returns when to try again what failed as a whole; what failed of an object is tried again on its own.
     fn next_try(&mut self, ok: bool, planned: Option<Instant>) -> Option<Instant> {
-        if ok && self.held.is_known() && !self.prune_wants_again() && !self.requests.want_again() {
+        let again = self.requests.want_again() || self.evacuations.want_again();
+        if ok && self.held.is_known() && !self.prune_wants_again() && !again {
             self.delays.reset();
             return None;
         }
@@ -349,6 +357,7 @@ impl Sync {
     }
 
     fn hear(&mut self, key: ObjectKey) {
+        self.evacuations.hear(&key, &self.observer);
         match (key.group.as_str(), key.kind.as_str()) {
             (api::GROUP, kind) if HOLDING.contains(&kind) => {
                 self.intents_moved = true;
@@ -376,6 +385,7 @@ impl Sync {
 
     fn hear_all(&mut self) {
         self.intents_moved = true;
+        self.evacuations.hear_all();
         self.standing.may_be_served(None, Instant::now());
         if let Some(pruner) = &mut self.pruner {
             pruner.hear_all();
@@ -434,12 +444,14 @@ impl Sync {
     async fn look(&mut self, revision: Revision) -> Result<Arc<SyncReport>, Error> {
         self.listen();
         self.dirty.extend(self.standing.due(Instant::now()));
+        self.evacuations.tick();
         let last = self.reports.borrow().clone();
         let prunes = self.pruner.as_ref().is_some_and(Pruner::is_due);
         let is_idle = self.dirty.is_empty()
             && self.held.is_known()
             && !self.standing.has_waiting()
             && !self.requests.want_again()
+            && !self.evacuations.is_due()
             && !prunes;
         match last.filter(|last| is_idle && last.revision == revision) {
             Some(last) => Ok(last),
@@ -544,6 +556,7 @@ impl Sync {
         if self.creates_namespaces {
             self.watch_beside(Gvk::new("v1", namespaces::KIND), Form::Version);
         }
+        self.evacuations.watch(&self.observer);
     }
 
     /// Watches what isn't compared with Git.

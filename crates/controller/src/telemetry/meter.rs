@@ -232,6 +232,7 @@ mod tests {
             unhealthy: BTreeMap::new(),
             problems: Vec::new(),
             requests: Vec::new(),
+            evacuations: Vec::new(),
             missing_folder: None,
             orphaned: Vec::new(),
             pruned: None,

@@ -8,7 +8,7 @@ use serde_with::skip_serializing_none;
 
 use super::order::Graph;
 use super::{Config, Interval, PATH};
-use crate::api::{OnFailure, Verify, Window};
+use crate::api::{OnFailure, Targets, Verify, Window};
 use crate::lint::{Code, Finding};
 use crate::manifest::{self, Limits};
 
@@ -109,6 +109,9 @@ pub struct Gate {
     /// What becomes of a change of a policy that would move workloads with state.
     #[serde(skip_serializing_if = "is_default")]
     pub migrations: Migrations,
+    /// What becomes of workloads with state in a member cluster that is tainted, deleted or cordoned.
+    #[serde(skip_serializing_if = "is_default")]
+    pub evacuations: Evacuations,
 }
 
 /// What becomes of a change of a policy that would move live workloads with state.
@@ -149,6 +152,67 @@ pub enum MigrationsMode {
     Manual,
     /// Each workload that it would move gets a Migration, and the policy goes out when all of them are committed.
     Auto,
+}
+
+/// What becomes of workloads with state in a member cluster that Karmada would evict them from. One sync says so for the whole control
+/// plane.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase", deny_unknown_fields, default)]
+pub struct Evacuations {
+    /// Whether such a cluster is evacuated.
+    pub mode: EvacuationsMode,
+    /// What of a cluster has it evacuated.
+    #[schemars(length(min = 1))]
+    pub causes: Vec<EvacuationCause>,
+    /// Where the workloads go.
+    #[serde(skip_serializing_if = "is_default")]
+    pub to: Targets,
+    /// How many workloads move at the same time.
+    #[schemars(range(min = 1))]
+    pub max_parallel: u32,
+    /// How many moves may fail before nothing more begins. Karmada evicts what has not moved.
+    pub max_failures: u32,
+    /// When a workload counts as good where it was moved to.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub verify: Option<Verify>,
+    /// When moves may begin; one that has begun goes on.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub window: Option<Window>,
+}
+
+impl Default for Evacuations {
+    fn default() -> Self {
+        Self {
+            mode: EvacuationsMode::default(),
+            causes: vec![EvacuationCause::NoExecute, EvacuationCause::Deletion],
+            to: Targets::default(),
+            max_parallel: 2,
+            max_failures: 100,
+            verify: None,
+            window: None,
+        }
+    }
+}
+
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub enum EvacuationsMode {
+    /// Nothing happens by itself.
+    #[default]
+    Manual,
+    /// An Evacuation plans the moves, and waits for an approval.
+    Ask,
+    /// An Evacuation moves the workloads at once.
+    Auto,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub enum EvacuationCause {
+    /// A taint with the effect `NoExecute`, other than those of Karmada about the health of a cluster.
+    NoExecute,
+    /// The Cluster is being deleted.
+    Deletion,
+    /// The cluster is cordoned, as by `karmadactl cordon`. Karmada evicts nothing for that.
+    Cordon,
 }
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
@@ -284,6 +348,17 @@ impl Sync {
         if all.circular.contains(&index) {
             report("dependsOn", format!("{:?} waits for itself", self.name));
         }
+        if let Some((first, earlier)) = all.evacuates
+            && first < index
+            && self.gate.evacuations.mode != EvacuationsMode::Manual
+        {
+            report(
+                "gate/evacuations/mode",
+                format!(
+                    "sync {earlier:?} evacuates clusters already: one sync does, for the whole control plane"
+                ),
+            );
+        }
         for (place, ignore) in self.drift.ignore.iter().enumerate() {
             let at = format!("drift/ignore/{place}");
             if ignore.pointers.is_empty() && ignore.managers.is_empty() {
@@ -307,11 +382,15 @@ pub(super) struct Syncs<'a> {
     circular: BTreeSet<usize>,
     /// The first sync of each folder: its place and its name.
     folders: BTreeMap<&'a str, (usize, &'a str)>,
+    /// The first sync that evacuates clusters.
+    evacuates: Option<(usize, &'a str)>,
 }
 
 impl<'a> Syncs<'a> {
     pub(super) fn of(syncs: &'a [Sync]) -> Self {
         let graph = Graph::of(syncs);
+        let evacuates = |(_, sync): &(usize, &Sync)| sync.gate.evacuations.mode != EvacuationsMode::Manual;
+        let first = syncs.iter().enumerate().find(evacuates);
         let mut folders = BTreeMap::new();
         for (place, sync) in syncs.iter().enumerate() {
             folders
@@ -322,6 +401,7 @@ impl<'a> Syncs<'a> {
             circular: graph.circular(),
             graph,
             folders,
+            evacuates: first.map(|(place, sync)| (place, sync.name.as_str())),
         }
     }
 }

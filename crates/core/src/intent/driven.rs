@@ -20,15 +20,15 @@ use cutover_karmada::name::{ClusterName, GroupKind, ObjectKey};
 /// On a policy, or on the template of a workload: whether changes of placement set migrations off, `auto` or `manual`.
 pub const MODE_ANNOTATION: &str = "cutover.dev/migrations";
 
-/// On a Migration that a change set off: the sync that did, as a digest of its repository and its name.
-const SYNC_ANNOTATION: &str = "cutover.dev/set-off-by";
+/// On an intent that a change set off: the sync that did, as a digest of its repository and its name.
+pub(super) const SYNC_ANNOTATION: &str = "cutover.dev/set-off-by";
 /// The policy whose change it is: namespace and name as JSON.
 const POLICY_ANNOTATION: &str = "cutover.dev/policy";
 /// The digest of the placement that Git asked for.
 const PLACEMENT_ANNOTATION: &str = "cutover.dev/placement";
 
-/// On such a Migration: it is rolled back because Git asked for something else.
-const OVERTAKEN_ANNOTATION: &str = "cutover.dev/overtaken";
+/// On such an intent: it is rolled back because what set it off is so no more.
+pub(super) const OVERTAKEN_ANNOTATION: &str = "cutover.dev/overtaken";
 
 /// How much of the name of a workload goes into the name of its Migration.
 const PART: usize = 32;

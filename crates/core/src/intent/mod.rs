@@ -5,6 +5,7 @@
 pub mod admission;
 pub mod check;
 mod child;
+pub mod cluster_driven;
 pub mod control;
 pub mod control_plane;
 pub mod custody;

@@ -146,6 +146,7 @@ fn plain_many(one: &Many) -> Many {
     Many {
         kind: one.kind,
         name: one.name.clone(),
+        set_off: one.set_off,
         document: escape::without_styles(one.document.clone()),
         status: plain(&one.status),
     }

@@ -13,9 +13,10 @@ use super::summary::{Part, Summary, evidence, found};
 use super::told::{BAD, NAME};
 use super::{EventRecord, brief, instant, next};
 use crate::api::{
-    self, Means, Move, MoveState, MovesPhase as Phase, MovesStatus, Progress, Stay, Tally, WaitingFor,
+    self, Means, Move, MoveState, MovesPhase as Phase, MovesStatus, Progress, Stay, Tally, WaitCode,
+    WaitingFor,
 };
-use crate::intent::record;
+use crate::intent::{cluster_driven, record};
 use cutover_karmada::name::ClusterName;
 
 /// An Evacuation or a Rebalance.
@@ -23,6 +24,8 @@ use cutover_karmada::name::ClusterName;
 pub struct Many {
     pub kind: &'static str,
     pub name: String,
+    /// A member cluster set it off: there is no file that a command could edit.
+    pub set_off: bool,
     /// The object without what doesn't last.
     pub document: Value,
     pub status: MovesStatus<Value>,
@@ -44,6 +47,7 @@ impl Many {
         Some(Self {
             kind,
             name: name.to_owned(),
+            set_off: cluster_driven::is_set_off(object),
             document: json!({
                 "apiVersion": api::API_VERSION,
                 "kind": kind,
@@ -76,6 +80,20 @@ impl Many {
                 (None, None) => "empties nothing".to_owned(),
             },
         }
+    }
+
+    /// Returns the command that ends a wait which only a person ends.
+    fn next(&self) -> Option<String> {
+        let common = &self.status.common;
+        let wait = common.waiting_for.as_ref()?;
+        if self.set_off && wait.code == WaitCode::Approval {
+            let patch = cluster_driven::approval(common.attempt);
+            return Some(format!(
+                "kubectl patch evacuation {} --type=merge -p '{patch}'",
+                self.name
+            ));
+        }
+        next::command(&self.name, wait)
     }
 
     fn progress(&self) -> String {
@@ -215,7 +233,7 @@ impl Many {
         let more = (status.more_stays > 0)
             .then(|| Part::new(format!("{} more", status.more_stays)).labelled(BAD, "stays:"));
         let stays = status.stays.iter().map(stay_part).chain(more);
-        let (progress, waiting) = (self.progress(), status.common.waiting_for.as_ref());
+        let progress = self.progress();
         Summary {
             kind: self.kind,
             place: self.name.clone(),
@@ -237,7 +255,7 @@ impl Many {
                 }),
             outcome: None,
             down_since: None,
-            next: waiting.and_then(|wait| next::command(&self.name, wait)),
+            next: self.next(),
             workloads: status.moves.iter().map(|one| key(&one.workload)).collect(),
             intro: last.into_iter().collect(),
             parts: status
@@ -286,5 +304,29 @@ fn stay_part(stay: &Stay) -> Part {
         Part::new(text).marked("⚠️ ").labelled(BAD, "stays:")
     } else {
         Part::new(text).labelled(NAME, "stays:").on_terminal()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_no_file_asks_for_is_approved_in_the_control_plane() {
+        let next = |annotations: Value| {
+            let object = json!({
+                "kind": "Evacuation", "metadata": {"name": "east", "annotations": annotations}, "spec": {"cluster": "east"},
+                "status": {
+                    "phase": "Preflight", "attempt": 2,
+                    "waitingFor": {"code": "Approval", "reason": "approval", "since": "2026-01-02T03:04:05Z"},
+                },
+            });
+            Many::read(&object).unwrap().summary().next.unwrap()
+        };
+        assert_eq!(next(json!({})), "cutover approve east");
+        assert_eq!(
+            next(json!({"cutover.dev/cluster-uid": "u1"})),
+            r#"kubectl patch evacuation east --type=merge -p '{"spec":{"approvals":[{"phase":"Moving","attempt":2}]}}'"#
+        );
     }
 }

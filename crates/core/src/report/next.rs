@@ -73,7 +73,7 @@ fn asked_of_a_person(one: &Summary) -> Vec<Line> {
     }
     let line = |next: &String| {
         let line = Line::new(format!("  {label} {next}"));
-        if next.starts_with("cutover ") {
+        if next.starts_with("cutover ") || next.starts_with("kubectl ") {
             line.whole()
         } else {
             line

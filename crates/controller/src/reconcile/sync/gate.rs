@@ -33,12 +33,17 @@ const FEW: usize = 3;
 
 /// In which namespaces a write can reach a workload.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-struct Reach {
+pub(super) struct Reach {
     namespaces: BTreeSet<String>,
     everywhere: bool,
 }
 
 impl Reach {
+    pub(super) const EVERYWHERE: Self = Self {
+        namespaces: BTreeSet::new(),
+        everywhere: true,
+    };
+
     fn add(&mut self, namespace: Option<&str>) {
         match namespace {
             Some(namespace) => drop(self.namespaces.insert(namespace.to_owned())),
@@ -444,7 +449,7 @@ async fn ground(cluster: &Cluster, reach: &Reach, unknown: UnknownKinds) -> Resu
 }
 
 /// Returns the bindings whose workloads have state, or may have, for all that profiles say.
-async fn with_state(
+pub(super) async fn with_state(
     cluster: &Cluster,
     bindings: Vec<ResourceBinding>,
     unknown: UnknownKinds,
@@ -473,7 +478,7 @@ async fn with_state(
 }
 
 /// Returns the bindings in reach that have clusters.
-async fn bindings(cluster: &Cluster, reach: &Reach) -> Result<Vec<ResourceBinding>, String> {
+pub(super) async fn bindings(cluster: &Cluster, reach: &Reach) -> Result<Vec<ResourceBinding>, String> {
     let mut all: Vec<ResourceBinding> = listed_in(cluster, BINDINGS, "ResourceBinding", reach).await?;
     if reach.everywhere {
         let more: Vec<ClusterResourceBinding> =

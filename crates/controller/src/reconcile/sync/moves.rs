@@ -81,7 +81,7 @@ impl Sync {
         Ok(planned.collect())
     }
 
-    fn sync_id(&self, name: &str) -> String {
+    pub(super) fn sync_id(&self, name: &str) -> String {
         driven::sync_id(&self.source.repo.source(), name)
     }
 

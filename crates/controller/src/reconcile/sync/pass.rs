@@ -58,6 +58,7 @@ impl Sync {
             }
         }
         self.answer_requests().await;
+        self.evacuate_clusters().await;
         let before = self.deleted_so_far();
         let pruned = self.prune(&revision).await;
         let deleted = self.deleted_so_far().saturating_sub(before);
@@ -77,6 +78,7 @@ impl Sync {
             unhealthy: self.waves.unhealthy(),
             problems: self.source.first_problems(),
             requests: self.refused_requests(),
+            evacuations: self.evacuations.problems(),
             missing_folder,
             orphaned: self.orphaned(),
             pruned,

@@ -30,6 +30,9 @@ pub struct SyncReport {
     pub problems: Vec<Problem>,
     /// Moves that templates ask for and that are not carried out.
     pub requests: Vec<Problem>,
+    /// Clusters that are not evacuated, and workloads that Karmada evicts too early. No commit asks for that: it is told, and nothing is
+    /// left undone.
+    pub evacuations: Vec<Problem>,
     /// The folder of a sync that has nothing isn't in Git. It may come, or have gone: nothing is left undone for that.
     pub missing_folder: Option<Problem>,
     /// Objects that Git doesn't mention any more and that are still there, when the sync doesn't prune.
@@ -152,6 +155,7 @@ impl SyncReport {
         self.problems
             .iter()
             .chain(&self.requests)
+            .chain(&self.evacuations)
             .chain(&self.missing_folder)
             .cloned()
             .chain(objects)

@@ -1,0 +1,288 @@
+//! Member clusters that are tainted, deleted or cordoned: each gets an Evacuation, step by step, from fresh reads.
+//!
+//! Costs nothing where the sync does not ask for it, and two lists where a Cluster has changed that no cause is about.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use jiff::Timestamp;
+use serde_json::Value;
+use tokio::time::Instant;
+
+use super::Sync;
+use super::gate::{CLUSTERS, Reach, bindings, list, with_state};
+use super::report::Problem;
+use crate::reconcile::intents::served;
+use cutover_cluster::{Exactly, Form, Keep, KeepManagedFields, Mode, Observer, Watched, Written};
+use cutover_core::api::{self, SYNC_MANAGER};
+use cutover_core::config::{Evacuations as Settings, EvacuationsMode};
+use cutover_core::intent::cluster_driven::{self, Change, Step, View, Workload};
+use cutover_core::intent::gate::State;
+use cutover_karmada::name::{Gvk, ObjectKey};
+use cutover_karmada::{Placement, ResourceBinding, meta};
+
+/// How many steps a pass takes; the rest is for the next one.
+const STEPS: usize = 32;
+/// How often what no change tells of is looked at, at most: whenever Git is asked for news.
+const AGAIN: Duration = Duration::from_secs(10);
+
+const EVACUATION: &str = "Evacuation";
+
+/// What is known of the clusters.
+#[derive(Debug, Default)]
+pub(super) struct Evacuations {
+    /// Whether the sync asks for any.
+    is_on: bool,
+    /// Something has happened that may call for a step.
+    is_due: bool,
+    /// What decides, as it was last heard of.
+    seen: BTreeMap<ObjectKey, String>,
+    /// Something may have to be done that no change tells of.
+    is_open: bool,
+    looked: Option<Instant>,
+    /// Why the last look failed.
+    failed: Option<String>,
+    problems: Vec<Problem>,
+}
+
+impl Evacuations {
+    pub(super) fn of(settings: &Settings) -> Self {
+        let is_on = settings.mode != EvacuationsMode::Manual;
+        Self {
+            is_on,
+            is_due: is_on,
+            ..Self::default()
+        }
+    }
+
+    /// Returns whether a look failed for a reason that passes.
+    pub(super) const fn want_again(&self) -> bool {
+        self.failed.is_some()
+    }
+
+    pub(super) const fn is_due(&self) -> bool {
+        self.is_due
+    }
+
+    pub(super) const fn hear_all(&mut self) {
+        self.is_due |= self.is_on;
+    }
+
+    /// Takes in that an object has changed.
+    pub(super) fn hear(&mut self, key: &ObjectKey, observer: &Observer) {
+        let matters = is_cluster(key) || (key.group == api::GROUP && key.kind == EVACUATION);
+        if !self.is_on || !matters {
+            return;
+        }
+        let now = observer.get(key).map(|object| cluster_driven::signature(&object));
+        let before = match now.clone() {
+            Some(now) => self.seen.insert(key.clone(), now),
+            None => self.seen.remove(key),
+        };
+        self.is_due |= before != now;
+        if is_cluster(key) {
+            self.tick();
+        }
+    }
+
+    /// Time has passed, or something has happened that only matters to what is open.
+    pub(super) fn tick(&mut self) {
+        let is_time = self.looked.is_none_or(|at| at.elapsed() >= AGAIN);
+        self.is_due |= self.is_on && self.is_open && is_time;
+    }
+
+    /// Watches what sets evacuations off; the Evacuations themselves are watched by whoever carries them out.
+    pub(super) fn watch(&self, observer: &Observer) {
+        if self.is_on {
+            observer.watch(Watched {
+                keep: Keep {
+                    managed_fields: KeepManagedFields::None,
+                    status: false,
+                },
+                form: Form::Packed,
+                ..Watched::all(Gvk::new(CLUSTERS, "Cluster"))
+            });
+        }
+    }
+
+    /// Returns which clusters are not evacuated, and which workloads may lose their state.
+    pub(super) fn problems(&self) -> Vec<Problem> {
+        let failed = self.failed.iter().map(|why| Problem {
+            message: format!("whether a cluster is to be evacuated is not known: {why}"),
+            hint: None,
+            at: None,
+        });
+        failed.chain(self.problems.iter().cloned()).collect()
+    }
+}
+
+/// What was read of the control plane.
+#[derive(Default)]
+struct Ground {
+    clusters: Vec<Value>,
+    evacuations: Vec<Value>,
+    workloads: Vec<Workload>,
+}
+
+impl Sync {
+    /// Takes the steps that clusters call for, if something has happened.
+    pub(super) async fn evacuate_clusters(&mut self) {
+        if !self.evacuations.is_due {
+            return;
+        }
+        let Some(own) = self.source.selection.own() else {
+            return;
+        };
+        let settings = own.gate.evacuations.clone();
+        let sync = self.sync_id(&own.name);
+        self.evacuations.is_due = false;
+        self.evacuations.looked = Some(Instant::now());
+        match self.follow_clusters(&settings, &sync).await {
+            Ok((is_open, problems)) => {
+                self.evacuations.failed = None;
+                (self.evacuations.is_open, self.evacuations.problems) = (is_open, problems);
+            }
+            Err(why) => {
+                tracing::warn!(why, "whether a cluster is to be evacuated is not known");
+                self.evacuations.failed = Some(why);
+                self.evacuations.is_due = true;
+            }
+        }
+    }
+
+    /// Takes steps until there is none; returns whether something is left that no change tells of, and what people have to know.
+    async fn follow_clusters(&self, settings: &Settings, sync: &str) -> Result<(bool, Vec<Problem>), String> {
+        for _ in 0..STEPS {
+            // Afresh each time: what was done a moment ago, by another replica too, is not done again.
+            let ground = self.ground_of_clusters(settings).await?;
+            let view = View {
+                clusters: &ground.clusters,
+                evacuations: &ground.evacuations,
+                workloads: &ground.workloads,
+                settings,
+                sync,
+                now: Timestamp::now(),
+            };
+            let Some(step) = cluster_driven::next(&view) else {
+                let problems = cluster_driven::problems(&view).into_iter();
+                let problems = problems.map(|told| Problem {
+                    message: told.message,
+                    hint: Some(told.hint),
+                    at: None,
+                });
+                return Ok((cluster_driven::is_open(&view), problems.collect()));
+            };
+            self.take_step(step).await?;
+        }
+        Err("other clients change the clusters or the Evacuations all the time".to_owned())
+    }
+
+    async fn ground_of_clusters(&self, settings: &Settings) -> Result<Ground, String> {
+        let clusters: Vec<Value> = list(&self.cluster, CLUSTERS, "Cluster", None).await?;
+        let mut ground = Ground {
+            evacuations: list(&self.cluster, api::API_VERSION, EVACUATION, None).await?,
+            clusters,
+            ..Ground::default()
+        };
+        if cluster_driven::depends_on_workloads(&ground.clusters, settings) {
+            ground.workloads = self.workloads_with_state().await?;
+        }
+        Ok(ground)
+    }
+
+    async fn workloads_with_state(&self) -> Result<Vec<Workload>, String> {
+        let all = bindings(&self.cluster, &Reach::EVERYWHERE).await?;
+        let kept = with_state(&self.cluster, all, self.unknown_kinds).await?;
+        if kept.is_empty() {
+            return Ok(Vec::new());
+        }
+        let claims: Vec<Value> = list(&self.cluster, api::API_VERSION, "Claim", None).await?;
+        let claims: BTreeMap<&str, &Value> = claims
+            .iter()
+            .filter_map(|claim| Some((claim["metadata"]["name"].as_str()?, claim)))
+            .collect();
+        let is_guarded = |key: &ObjectKey| {
+            let claim = claims.get(api::claim_name(key).as_str());
+            claim.is_some_and(|claim| claim["spec"]["guards"] == true || claim["spec"]["lender"].is_object())
+        };
+        let kept = kept.into_iter().filter(|(_, state)| *state == State::Kept);
+        let workloads = kept.map(|(binding, _)| {
+            let mut workload = workload(&binding);
+            workload.is_guarded = is_guarded(&workload.key);
+            workload
+        });
+        Ok(workloads.collect())
+    }
+
+    async fn take_step(&self, step: Step) -> Result<(), String> {
+        let writer = self.cluster.writer(SYNC_MANAGER);
+        let served = async |api_version: &str, kind: &str| {
+            let served = served(&self.cluster, &Gvk::new(api_version, kind)).await;
+            served.map_err(|error| error.to_string())
+        };
+        let (written, what) = match &step {
+            Step::Answer(Change { read, patch, what }) => {
+                let served = served(CLUSTERS, "Cluster").await?;
+                let name = read["metadata"]["name"].as_str().unwrap_or_default();
+                let written = writer
+                    .patch(&served, &Exactly::of(read), patch, Mode::Write)
+                    .await;
+                (written, format!("cluster {name}: {what}"))
+            }
+            Step::Create(evacuation) => {
+                let served = served(api::API_VERSION, EVACUATION).await?;
+                let name = evacuation["metadata"]["name"].as_str().unwrap_or_default();
+                let written = writer.create(&served, evacuation, Mode::Write).await;
+                (written, format!("Evacuation {name} is created"))
+            }
+            Step::Change(Change { read, patch, what }) => {
+                let served = served(api::API_VERSION, EVACUATION).await?;
+                let written = writer
+                    .patch(&served, &Exactly::of(read), patch, Mode::Write)
+                    .await;
+                (written, what.clone())
+            }
+            Step::Delete(Change { read, what, .. }) => {
+                let served = served(api::API_VERSION, EVACUATION).await?;
+                let written = writer.delete(&served, &Exactly::of(read), Mode::Write).await;
+                (written, format!("{what}: it is deleted"))
+            }
+        };
+        match written.map_err(|error| error.to_string())? {
+            Written::Done(_) => tracing::info!("{what}"),
+            Written::Exists(_) => {}
+            Written::Precondition(why) => tracing::debug!(why, "a precondition failed: {what}"),
+        }
+        Ok(())
+    }
+}
+
+fn is_cluster(key: &ObjectKey) -> bool {
+    key.group == "cluster.karmada.io" && key.kind == "Cluster"
+}
+
+fn workload(binding: &ResourceBinding) -> Workload {
+    let resource = &binding.spec.resource;
+    let gvk = Gvk::new(&resource.api_version, &resource.kind);
+    let placement = binding.spec.placement.clone().unwrap_or_default();
+    let annotations = binding.metadata.annotations.as_ref();
+    let applied = annotations.and_then(|all| all.get(meta::APPLIED_PLACEMENT));
+    let applied: Option<Placement> = applied.and_then(|text| serde_json::from_str(text).ok());
+    Workload {
+        key: ObjectKey {
+            group: gvk.group,
+            kind: gvk.kind,
+            namespace: binding.metadata.namespace.clone(),
+            name: resource.name.clone(),
+        },
+        clusters: binding
+            .spec
+            .clusters
+            .iter()
+            .map(|target| target.name.clone())
+            .collect(),
+        applied: applied.unwrap_or_else(|| placement.clone()),
+        placement,
+        is_guarded: false,
+    }
+}

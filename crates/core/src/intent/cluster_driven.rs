@@ -1,0 +1,709 @@
+//! Evacuations that a member cluster sets off: by a `NoExecute` taint, its deletion or a cordon.
+//!
+//! A cause is answered once. The answer stands in an annotation of cutover's own on the Cluster: it names the Evacuation before that is
+//! created, and says afterwards that it may begin. What is created late, by a process that has been replaced, does nothing.
+
+use jiff::{SignedDuration, Timestamp};
+use serde::{Deserialize, Serialize};
+use serde_json::{Value, json};
+
+use super::child;
+use super::driven::{self, OVERTAKEN_ANNOTATION, SYNC_ANNOTATION};
+use super::effect::{add, remove, segment, test};
+use super::record::digest;
+use crate::api::{
+    self, CORDON_PREFIX, EvacuationSpec, Intent, MovesApproval, MovesGate, MovesPhase, MovesSpec, TaintMatch,
+    Unmovable, WAITS_ANNOTATION,
+};
+use crate::config::{EvacuationCause, Evacuations, EvacuationsMode};
+use cutover_karmada::name::{ClusterName, ObjectKey};
+use cutover_karmada::{Cluster, Placement, Taint, meta};
+
+/// On a Cluster: which causes were answered, and by which Evacuation, as JSON.
+pub const ANSWER_ANNOTATION: &str = "cutover.dev/evacuation-answer";
+/// On an Evacuation that a cluster set off: the uid of that cluster.
+const CLUSTER_ANNOTATION: &str = "cutover.dev/cluster-uid";
+/// The same, for people: what of the cluster it was.
+const BECAUSE_ANNOTATION: &str = "cutover.dev/because";
+
+/// How much of the name of a cluster goes into the name of its Evacuation.
+const PART: usize = 32;
+/// How long a workload takes to move, beside the time for which it has to be healthy: an estimate.
+const MOVE: SignedDuration = SignedDuration::from_mins(1);
+const EVERY_CAUSE: [EvacuationCause; 3] = [
+    EvacuationCause::NoExecute,
+    EvacuationCause::Deletion,
+    EvacuationCause::Cordon,
+];
+
+/// A workload with state, as far as this depends on it.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Workload {
+    pub key: ObjectKey,
+    /// Where it runs.
+    pub clusters: Vec<ClusterName>,
+    /// What its policy says.
+    pub placement: Placement,
+    /// What Karmada's taint manager goes by.
+    pub applied: Placement,
+    /// The guard of a `FailoverPlan` stands.
+    pub is_guarded: bool,
+}
+
+/// What a decision is made on: everything as it is now.
+#[derive(Clone, Copy, Debug)]
+pub struct View<'a> {
+    pub clusters: &'a [Value],
+    pub evacuations: &'a [Value],
+    pub workloads: &'a [Workload],
+    pub settings: &'a Evacuations,
+    /// What [`driven::sync_id`] says of the sync.
+    pub sync: &'a str,
+    pub now: Timestamp,
+}
+
+/// What is to be done next.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Step {
+    /// A Cluster gets another answer, or none.
+    Answer(Change),
+    Create(Box<Value>),
+    /// An Evacuation may begin, or is called off.
+    Change(Change),
+    /// An Evacuation goes. `patch` is empty.
+    Delete(Change),
+}
+
+/// A change of an object, exactly as it was read.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Change {
+    pub read: Box<Value>,
+    pub patch: Vec<Value>,
+    /// What it means, for people.
+    pub what: String,
+}
+
+/// What people are told.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Told {
+    pub message: String,
+    pub hint: String,
+}
+
+/// What was answered for a cluster.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+struct Answer {
+    /// The uid of the cluster.
+    cluster: String,
+    /// The causes that are answered.
+    causes: Vec<String>,
+    /// The sync that has answered.
+    sync: String,
+    /// What carries it out.
+    evacuation: String,
+    /// That was created, and may begin.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    created: bool,
+}
+
+/// Returns the next step; to be asked again when it is done. Nothing: all is as it should be, or something else has to come first.
+pub fn next(view: &View<'_>) -> Option<Step> {
+    let clusters = view.clusters.iter().filter_map(Member::of);
+    let steps = clusters.map(|member| step(view, &member));
+    let orphans = view.evacuations.iter().map(|one| orphaned(view, one));
+    steps.chain(orphans).flatten().next()
+}
+
+/// Returns whether the next step depends on what runs in the clusters.
+pub fn depends_on_workloads(clusters: &[Value], settings: &Evacuations) -> bool {
+    let mut members = clusters.iter().filter_map(Member::of);
+    members.any(|member| !member.causes(&settings.causes).is_empty())
+}
+
+/// Returns whether something may have to be done that no change of a Cluster or of an Evacuation tells of.
+pub fn is_open(view: &View<'_>) -> bool {
+    let mut members = view.clusters.iter().filter_map(Member::of);
+    let is_unanswered = |member: Member<'_>| {
+        let answer = member.answer().and_then(Result::ok);
+        let done = answer.filter(|answer| answer.created && answer.cluster == member.uid());
+        let is_done = |cause: &String| done.as_ref().is_some_and(|done| done.causes.contains(cause));
+        !member.causes(&view.settings.causes).iter().all(is_done)
+    };
+    members.any(is_unanswered) || !problems(view).is_empty()
+}
+
+/// Returns what of a Cluster or an Evacuation decides: where that has not changed, nothing has.
+pub fn signature(object: &Value) -> String {
+    let of = |pointer| object.pointer(pointer).unwrap_or(&Value::Null);
+    let moves = object.pointer("/status/moves").and_then(Value::as_array);
+    let kept = [
+        ANSWER_ANNOTATION,
+        CLUSTER_ANNOTATION,
+        OVERTAKEN_ANNOTATION,
+        SYNC_ANNOTATION,
+        WAITS_ANNOTATION,
+    ];
+    digest(&json!([
+        of("/metadata/uid"),
+        of("/metadata/deletionTimestamp"),
+        kept.map(|name| annotation(object, name)),
+        of("/spec/taints"),
+        of("/spec/cluster"),
+        of("/spec/taint"),
+        of("/spec/abort"),
+        of("/status/phase"),
+        moves.is_some_and(|moves| moves.iter().any(is_under_way)),
+    ]))
+}
+
+/// Returns what people have to know: which clusters are not evacuated, and which workloads Karmada evicts before they can be moved.
+pub fn problems(view: &View<'_>) -> Vec<Told> {
+    let members = view.clusters.iter().filter_map(Member::of);
+    members.flat_map(|member| problems_of(view, &member)).collect()
+}
+
+fn problems_of(view: &View<'_>, member: &Member<'_>) -> Vec<Told> {
+    let (name, causes) = (member.name(), member.causes(&view.settings.causes));
+    let Some(cause) = causes.first() else {
+        return Vec::new();
+    };
+    if let Some(Err(why)) = member.answer() {
+        return vec![Told {
+            message: format!(
+                "cluster {name} is not evacuated for {cause}: its annotation {ANSWER_ANNOTATION} cannot be read ({why})"
+            ),
+            hint: "remove the annotation: cutover writes it itself".to_owned(),
+        }];
+    }
+    if !member.cluster.is_ready() {
+        let runs = has_state_to_lose(view, member);
+        let told = Told {
+            message: format!(
+                "cluster {name} is not evacuated for {cause}: it is not Ready, and nothing can be proved of what runs there"
+            ),
+            hint: "a FailoverPlan guards a workload whose cluster is lost".to_owned(),
+        };
+        return runs.then_some(told).into_iter().collect();
+    }
+    evicted_too_early(view, member)
+}
+
+/// Returns the workloads that Karmada evicts before they can have moved, and that no `FailoverPlan` guards.
+fn evicted_too_early(view: &View<'_>, member: &Member<'_>) -> Vec<Told> {
+    let name = member.name();
+    let mut here: Vec<&Workload> = view
+        .workloads
+        .iter()
+        .filter(|workload| workload.clusters.contains(&name))
+        .collect();
+    here.sort_by(|one, other| one.key.cmp(&other.key));
+    let evicted = here.into_iter().filter_map(|workload| {
+        let eviction = eviction(&workload.applied, member, view.now)?;
+        Some((workload, eviction))
+    });
+    let at_once = view.settings.max_parallel.max(1);
+    let soak = view.settings.verify.clone().unwrap_or_default();
+    let each = soak.healthy_for.length().saturating_add(MOVE);
+    let early = (0_u32..).zip(evicted).filter(|(place, (workload, eviction))| {
+        let rounds = i32::try_from(place / at_once + 1).unwrap_or(i32::MAX);
+        !workload.is_guarded && eviction.left < each.saturating_mul(rounds)
+    });
+    early
+        .map(|(_, (workload, eviction))| {
+            let when = match eviction.at {
+                Some(at) if eviction.left.is_positive() => format!("at {at}"),
+                _ => "at once".to_owned(),
+            };
+            let toleration = "let its policy tolerate the taint for as long as the moves take (clusterTolerations with \
+                              tolerationSeconds), or guard it with a FailoverPlan";
+            let too_late = "guard it with a FailoverPlan; evacuate a cluster before its Cluster is deleted";
+            Told {
+                message: format!(
+                    "{} may lose its state: Karmada takes it out of {name} {when} for {}, before it can have moved, and no \
+                     FailoverPlan guards it",
+                    workload.key, eviction.why
+                ),
+                hint: if member.is_deleted() { too_late } else { toleration }.to_owned(),
+            }
+        })
+        .collect()
+}
+
+/// When Karmada takes a workload out of a cluster.
+struct Eviction {
+    left: SignedDuration,
+    /// `None`: at once.
+    at: Option<Timestamp>,
+    why: String,
+}
+
+/// Returns when Karmada takes something out of a cluster by itself, as its taint manager decides; `None`: it doesn't.
+fn eviction(placement: &Placement, member: &Member<'_>, now: Timestamp) -> Option<Eviction> {
+    let at_once = |why: String| Eviction {
+        left: SignedDuration::ZERO,
+        at: None,
+        why,
+    };
+    // Its execution space goes first, with every Work in it, whatever is tolerated.
+    if let Some(deletion) = member.deletion() {
+        return Some(at_once(deletion));
+    }
+    let taints = member.cluster.spec.taints.iter();
+    let each = taints
+        .filter(|taint| taint.effect == "NoExecute")
+        .filter_map(|taint| {
+            let mut tolerations = placement.cluster_tolerations.iter();
+            let Some(toleration) = tolerations.find(|toleration| toleration.tolerates(taint)) else {
+                return Some(at_once(described(taint)));
+            };
+            let tolerated = SignedDuration::from_secs(toleration.toleration_seconds?);
+            let since = taint.time_added.as_ref().map_or(now, |added| added.0);
+            let left = tolerated.saturating_sub(now.duration_since(since));
+            Some(Eviction {
+                left: left.max(SignedDuration::ZERO),
+                at: since.checked_add(tolerated).ok(),
+                why: described(taint),
+            })
+        });
+    each.min_by_key(|eviction| eviction.left)
+}
+
+/// Returns whether a workload with state runs in a cluster that the causes would take out of it.
+fn has_state_to_lose(view: &View<'_>, member: &Member<'_>) -> bool {
+    let name = member.name();
+    let is_meant = |cause| view.settings.causes.contains(&cause);
+    let all = is_meant(EvacuationCause::Deletion) && member.is_deleted()
+        || is_meant(EvacuationCause::Cordon) && member.is_cordoned();
+    let leaves = |workload: &Workload| {
+        let mut taints = member.no_execute();
+        all || taints.any(|taint| !workload.placement.tolerates_for_ever(taint))
+    };
+    let mut here = view.workloads.iter();
+    here.any(|workload| workload.clusters.contains(&name) && leaves(workload))
+}
+
+fn step(view: &View<'_>, member: &Member<'_>) -> Option<Step> {
+    let answer = match member.answer() {
+        Some(Err(_)) => return None,
+        Some(Ok(answer)) => Some(answer),
+        None => None,
+    };
+    let causes = member.causes(&view.settings.causes);
+    if causes.is_empty() {
+        return called_off(view, member, answer.as_ref());
+    }
+    // A Cluster that was restored has the annotations of another one.
+    let answer = answer.filter(|answer| answer.cluster == member.uid());
+    match answer {
+        None => first_answer(view, member, &causes),
+        Some(answer) if !answer.created && answer.sync == view.sync => carry_out(view, member, answer),
+        Some(answer) => follow(view, member, answer, causes),
+    }
+}
+
+/// Answers a cause that nothing was answered to yet.
+fn first_answer(view: &View<'_>, member: &Member<'_>, causes: &[String]) -> Option<Step> {
+    let of_cutover = || view.evacuations.iter().filter(|one| member.set_off(one));
+    // What was called off comes to its end first: it speaks of a cause that has been away.
+    if of_cutover().any(is_deleted) {
+        return None;
+    }
+    if let Some(off) = of_cutover().find(|one| is_overtaken(one)) {
+        return has_ended(off).then(|| gone(off, "it was called off, and another cause has come"));
+    }
+    let answer = |evacuation: &str, created| Answer {
+        cluster: member.uid().to_owned(),
+        causes: causes.to_vec(),
+        sync: view.sync.to_owned(),
+        evacuation: evacuation.to_owned(),
+        created,
+    };
+    if let Some(there) = under_way(view, member) {
+        let begins = !(member.set_off(there) && is_held(there));
+        let name = name_of(there);
+        return Some(member.says(
+            &answer(name, begins),
+            format!("Evacuation {name} empties it already"),
+        ));
+    }
+    if !member.cluster.is_ready() || !has_state_to_lose(view, member) {
+        return None;
+    }
+    // Its cordon goes with it, and comes again with the next one.
+    if let Some(old) = of_cutover().find(|one| has_ended(one)) {
+        return Some(gone(old, "another cause has come"));
+    }
+    let name = format!("{}-{}", driven::timed(&member.stem(), view.now), member.tag());
+    Some(member.says(
+        &answer(&name, false),
+        format!("Evacuation {name} is to empty it for {}", causes.join(", ")),
+    ))
+}
+
+/// Carries out an answer that this sync has given.
+fn carry_out(view: &View<'_>, member: &Member<'_>, answer: Answer) -> Option<Step> {
+    let name = answer.evacuation.clone();
+    let named = view.evacuations.iter().find(|one| name_of(one) == name);
+    if let Some(there) = named {
+        if member.set_off(there) && is_held(there) && !is_deleted(there) {
+            return Some(let_go(there));
+        }
+        let done = Answer {
+            created: true,
+            ..answer
+        };
+        return Some(member.says(&done, format!("Evacuation {name} empties it")));
+    }
+    // Another one may have come since the answer was given.
+    if let Some(other) = under_way(view, member) {
+        let name = name_of(other).to_owned();
+        let done = Answer {
+            created: true,
+            evacuation: name.clone(),
+            ..answer
+        };
+        return Some(member.says(&done, format!("Evacuation {name} empties it already")));
+    }
+    if !member.cluster.is_ready() || !has_state_to_lose(view, member) {
+        return None;
+    }
+    Some(Step::Create(Box::new(evacuation(view, member, &answer))))
+}
+
+/// Takes in how the causes of an answered cluster have changed.
+fn follow(view: &View<'_>, member: &Member<'_>, answer: Answer, causes: Vec<String>) -> Option<Step> {
+    // One that was created late: by a process that stood still, for an answer that is there no more.
+    let is_late = |one: &&Value| {
+        member.set_off(one) && is_held(one) && !is_deleted(one) && name_of(one) != answer.evacuation
+    };
+    if let Some(late) = view.evacuations.iter().find(is_late) {
+        return Some(gone(late, "another one has been created for the same cause"));
+    }
+    let is_news = causes.iter().any(|cause| !answer.causes.contains(cause));
+    let named = |one: &&Value| name_of(one) == answer.evacuation && counts(one);
+    if is_news && !view.evacuations.iter().any(|one| named(&one)) {
+        return first_answer(view, member, &causes);
+    }
+    if answer.sync != view.sync || answer.causes == causes {
+        return None;
+    }
+    let what = format!("it is emptied for {}", causes.join(", "));
+    Some(member.says(&Answer { causes, ..answer }, what))
+}
+
+/// The causes are gone: so is the answer, and then what it has set off. What another sync has set off is called off where no cause of any
+/// sort is left.
+fn called_off(view: &View<'_>, member: &Member<'_>, answer: Option<&Answer>) -> Option<Step> {
+    let is_free = member.causes(&EVERY_CAUSE).is_empty();
+    let is_ours = |sync: Option<&str>| is_free || sync == Some(view.sync);
+    if answer.is_some_and(|answer| answer.cluster != member.uid() || is_ours(Some(&answer.sync))) {
+        return Some(member.forgets());
+    }
+    let set_off = view.evacuations.iter().filter(|one| member.set_off(one));
+    let mut ours = set_off.filter(|one| is_ours(annotation(one, SYNC_ANNOTATION)));
+    ours.find_map(|one| {
+        let because = annotation(one, BECAUSE_ANNOTATION).unwrap_or("what set it off");
+        let why = format!("{because} of {} is gone", member.name());
+        if is_deleted(one) {
+            None
+        } else if !has_begun(one) || has_ended(one) {
+            Some(gone(one, &why))
+        } else {
+            (!is_overtaken(one)).then(|| turned_back(one, &why))
+        }
+    })
+}
+
+/// What was set off for a cluster that has left goes as soon as nothing of it is on its way: there is nothing to turn back to.
+fn orphaned(view: &View<'_>, evacuation: &Value) -> Option<Step> {
+    let of = annotation(evacuation, CLUSTER_ANNOTATION)?;
+    let is_there = |cluster: &Value| cluster.pointer("/metadata/uid").and_then(Value::as_str) == Some(of);
+    if annotation(evacuation, SYNC_ANNOTATION) != Some(view.sync)
+        || view.clusters.iter().any(is_there)
+        || is_deleted(evacuation)
+    {
+        return None;
+    }
+    let mut moves = evacuation
+        .pointer("/status/moves")
+        .and_then(Value::as_array)
+        .into_iter()
+        .flatten();
+    let is_at_rest = !has_begun(evacuation) || has_ended(evacuation) || !moves.any(is_under_way);
+    is_at_rest.then(|| gone(evacuation, "the cluster has left"))
+}
+
+/// A member cluster as it was read.
+struct Member<'a> {
+    read: &'a Value,
+    cluster: Cluster,
+}
+
+impl<'a> Member<'a> {
+    fn of(read: &'a Value) -> Option<Self> {
+        let cluster = Cluster::deserialize(read).ok()?;
+        Some(Self { read, cluster })
+    }
+
+    fn name(&self) -> ClusterName {
+        ClusterName::from(self.cluster.metadata.name.as_deref().unwrap_or_default())
+    }
+
+    fn uid(&self) -> &str {
+        self.cluster.metadata.uid.as_deref().unwrap_or_default()
+    }
+
+    fn is_deleted(&self) -> bool {
+        self.cluster.metadata.deletion_timestamp.is_some()
+    }
+
+    fn deletion(&self) -> Option<String> {
+        let at = self.cluster.metadata.deletion_timestamp.as_ref()?;
+        Some(format!("its deletion at {}", at.0))
+    }
+
+    fn is_cordoned(&self) -> bool {
+        let mut taints = self.cluster.spec.taints.iter();
+        taints.any(|taint| taint.key == meta::TAINT_UNSCHEDULABLE && taint.effect == "NoSchedule")
+    }
+
+    /// Returns the taints that people, or their policies, evict with.
+    fn no_execute(&self) -> impl Iterator<Item = &Taint> {
+        const OF_KARMADA: [&str; 3] = [
+            meta::TAINT_NOT_READY,
+            meta::TAINT_UNREACHABLE,
+            meta::TAINT_TERMINATING,
+        ];
+        self.cluster.spec.taints.iter().filter(|taint| {
+            let is_own = taint.key.starts_with(CORDON_PREFIX);
+            taint.effect == "NoExecute" && !is_own && !OF_KARMADA.contains(&taint.key.as_str())
+        })
+    }
+
+    /// Returns what of it is a cause, each in words that tell it from every other.
+    fn causes(&self, meant: &[EvacuationCause]) -> Vec<String> {
+        let mut causes = Vec::new();
+        if meant.contains(&EvacuationCause::Deletion) {
+            causes.extend(self.deletion());
+        }
+        if meant.contains(&EvacuationCause::NoExecute) {
+            causes.extend(self.no_execute().map(|taint| match &taint.time_added {
+                Some(since) => format!("{} since {}", described(taint), since.0),
+                None => described(taint),
+            }));
+        }
+        if meant.contains(&EvacuationCause::Cordon) && self.is_cordoned() {
+            causes.push("its cordon".to_owned());
+        }
+        causes.sort();
+        causes
+    }
+
+    fn answer(&self) -> Option<Result<Answer, serde_json::Error>> {
+        annotation(self.read, ANSWER_ANNOTATION).map(serde_json::from_str)
+    }
+
+    fn says(&self, answer: &Answer, what: String) -> Step {
+        let text = json!(serde_json::to_string(answer).unwrap_or_default());
+        let patch = if self.read.pointer("/metadata/annotations").is_some() {
+            let at = format!("/metadata/annotations/{}", segment(ANSWER_ANNOTATION));
+            add(&at, text)
+        } else {
+            add("/metadata/annotations", json!({ANSWER_ANNOTATION: text}))
+        };
+        Step::Answer(self.change(patch, what))
+    }
+
+    fn forgets(&self) -> Step {
+        let at = format!("/metadata/annotations/{}", segment(ANSWER_ANNOTATION));
+        Step::Answer(self.change(remove(&at), "nothing evicts from it any more".to_owned()))
+    }
+
+    fn change(&self, patch: Value, what: String) -> Change {
+        Change {
+            read: Box::new(self.read.clone()),
+            patch: vec![patch],
+            what,
+        }
+    }
+
+    /// Returns whether an Evacuation was set off for this very cluster.
+    fn set_off(&self, evacuation: &Value) -> bool {
+        annotation(evacuation, CLUSTER_ANNOTATION) == Some(self.uid())
+    }
+
+    /// Returns whether an Evacuation, whoever asked for it, is about this cluster.
+    fn is_emptied_by(&self, evacuation: &Value) -> bool {
+        let in_force = evacuation.pointer("/status/journal/spec");
+        let Some(spec) = in_force.or_else(|| evacuation.get("spec")) else {
+            return false;
+        };
+        if let Some(cluster) = spec["cluster"].as_str() {
+            return cluster == self.name().as_str();
+        }
+        let taint = spec
+            .get("taint")
+            .and_then(|taint| TaintMatch::deserialize(taint).ok());
+        let mut taints = self.cluster.spec.taints.iter();
+        taint.is_some_and(|taint| taints.any(|there| taint.matches(there)))
+    }
+
+    fn stem(&self) -> String {
+        format!("evacuate-{}", child::part(self.name().as_str(), PART))
+    }
+
+    /// Tells clusters apart whose Evacuations would have one name: with long names.
+    fn tag(&self) -> String {
+        digest(&json!([self.uid(), self.name()]))
+            .chars()
+            .take(4)
+            .collect()
+    }
+}
+
+/// Returns an Evacuation that is under way, or about to be, and empties a cluster.
+fn under_way<'a>(view: &View<'a>, member: &Member<'_>) -> Option<&'a Value> {
+    let mut all = view.evacuations.iter();
+    all.find(|one| counts(one) && member.is_emptied_by(one))
+}
+
+/// Returns the Evacuation that empties a cluster. It does nothing before it is let go.
+fn evacuation(view: &View<'_>, member: &Member<'_>, answer: &Answer) -> Value {
+    let settings = view.settings;
+    let asks = settings.mode == EvacuationsMode::Ask;
+    let spec = EvacuationSpec {
+        cluster: Some(member.name()),
+        taint: None,
+        cordon: true,
+        // Nothing comes back for as long as the cause is there: then this Evacuation is deleted.
+        keep_cordoned: true,
+        moves: MovesSpec {
+            to: settings.to.clone(),
+            max_parallel: settings.max_parallel,
+            max_failures: settings.max_failures,
+            unmovable: Unmovable::Leave,
+            verify: settings.verify.clone().unwrap_or_default(),
+            approval: asks.then(|| MovesGate {
+                before: vec![MovesPhase::Moving],
+            }),
+            window: settings.window.clone(),
+            paused: true,
+            ..MovesSpec::default()
+        },
+    };
+    json!({
+        "apiVersion": api::API_VERSION,
+        "kind": api::Evacuation::KIND,
+        "metadata": {
+            "name": answer.evacuation,
+            "annotations": {
+                SYNC_ANNOTATION: view.sync,
+                CLUSTER_ANNOTATION: member.uid(),
+                BECAUSE_ANNOTATION: answer.causes.join(", "),
+                WAITS_ANNOTATION: "true",
+            },
+        },
+        "spec": spec,
+    })
+}
+
+fn let_go(evacuation: &Value) -> Step {
+    let waits = format!("/metadata/annotations/{}", segment(WAITS_ANNOTATION));
+    let mut patch = vec![test(&waits, json!("true")), remove(&waits)];
+    if evacuation.pointer("/spec/paused").is_some() {
+        patch.push(remove("/spec/paused"));
+    }
+    Step::Change(changed(evacuation, patch, "it may begin"))
+}
+
+fn turned_back(evacuation: &Value, why: &str) -> Step {
+    let at = format!("/metadata/annotations/{}", segment(OVERTAKEN_ANNOTATION));
+    let patch = vec![add("/spec/abort", json!(true)), add(&at, json!(why))];
+    Step::Change(changed(evacuation, patch, why))
+}
+
+fn gone(evacuation: &Value, why: &str) -> Step {
+    Step::Delete(changed(evacuation, Vec::new(), why))
+}
+
+fn changed(evacuation: &Value, patch: Vec<Value>, why: &str) -> Change {
+    Change {
+        read: Box::new(evacuation.clone()),
+        patch,
+        what: format!("Evacuation {}: {why}", name_of(evacuation)),
+    }
+}
+
+/// Returns whether a change of a member cluster has set an intent off: no file asks for it.
+pub fn is_set_off(evacuation: &Value) -> bool {
+    annotation(evacuation, CLUSTER_ANNOTATION).is_some()
+}
+
+/// Returns the patch by which a person approves an Evacuation that no file asks for.
+pub fn approval(attempt: u32) -> Value {
+    let approval = MovesApproval {
+        phase: MovesPhase::Moving,
+        attempt,
+        by: None,
+    };
+    json!({"spec": {"approvals": [approval]}})
+}
+
+/// Returns whether an Evacuation is to be reckoned with.
+fn counts(evacuation: &Value) -> bool {
+    !has_ended(evacuation) && !is_deleted(evacuation) && !is_overtaken(evacuation)
+}
+
+fn is_held(evacuation: &Value) -> bool {
+    annotation(evacuation, WAITS_ANNOTATION).is_some()
+}
+
+fn is_overtaken(evacuation: &Value) -> bool {
+    annotation(evacuation, OVERTAKEN_ANNOTATION).is_some()
+}
+
+fn is_deleted(object: &Value) -> bool {
+    object.pointer("/metadata/deletionTimestamp").is_some()
+}
+
+fn has_ended(evacuation: &Value) -> bool {
+    phase_of(evacuation).is_terminal()
+}
+
+fn has_begun(evacuation: &Value) -> bool {
+    !matches!(phase_of(evacuation), MovesPhase::Pending | MovesPhase::Preflight)
+}
+
+fn phase_of(evacuation: &Value) -> MovesPhase {
+    let phase = evacuation.pointer("/status/phase");
+    phase
+        .and_then(|phase| MovesPhase::deserialize(phase).ok())
+        .unwrap_or_default()
+}
+
+fn is_under_way(one: &Value) -> bool {
+    matches!(one["state"].as_str(), Some("Starting" | "Moving"))
+}
+
+fn name_of(object: &Value) -> &str {
+    object["metadata"]["name"].as_str().unwrap_or_default()
+}
+
+fn described(taint: &Taint) -> String {
+    let Taint {
+        key, value, effect, ..
+    } = taint;
+    if value.is_empty() {
+        format!("the taint {key}:{effect}")
+    } else {
+        format!("the taint {key}={value}:{effect}")
+    }
+}
+
+fn annotation<'a>(object: &'a Value, name: &str) -> Option<&'a str> {
+    object.pointer("/metadata/annotations")?.get(name)?.as_str()
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,459 @@
+//! A member cluster that is tainted, deleted or cordoned: where the sync says so, it gets one Evacuation, which begins at once or when a
+//! person approves it; and when the cause goes away, so does that.
+
+use std::collections::BTreeSet;
+
+use cutover::sandbox::api::{DeleteOptions, Patch, Resource, WriteOptions};
+use cutover::sandbox::{World, WorldOptions};
+use serde_json::{Value, json};
+
+use crate::placement::{job, policy, runs};
+use crate::support::plane::{NAMESPACE, Plane, settings};
+use crate::support::roles;
+use crate::support::wait::until;
+
+const CLUSTERS: Resource = Resource::new("cluster.karmada.io", "clusters");
+const EVACUATIONS: Resource = Resource::new("cutover.dev", "evacuations");
+const MIGRATIONS: Resource = Resource::new("cutover.dev", "migrations");
+const CLAIMS: Resource = Resource::new("cutover.dev", "claims");
+const BINDINGS: Resource = Resource::new("work.karmada.io", "resourcebindings");
+
+const ASK: &str = "{mode: Ask, verify: {healthyFor: 1s}}";
+const AUTO: &str = "{mode: Auto, verify: {healthyFor: 1s}}";
+/// The target is watched for longer than any test takes, and one moves after the other.
+const PATIENT: &str = "{mode: Auto, maxParallel: 1, verify: {healthyFor: 2h, timeout: 3h}}";
+
+fn config(evacuations: &str) -> String {
+    settings(&format!("- {{name: main, gate: {{evacuations: {evacuations}}}}}"))
+}
+
+/// Some jobs in one of two clusters, whose policies tolerate taints for so long; Karmada evicts what doesn't tolerate one.
+struct Stage {
+    world: World,
+    plane: Plane,
+    jobs: Vec<&'static str>,
+    /// Where they run, and where they could.
+    from: &'static str,
+}
+
+impl Stage {
+    async fn with(evacuations: &str, jobs: &[&'static str], tolerations: &str) -> Self {
+        let mut options = WorldOptions::fast();
+        options.features.no_execute_eviction = true;
+        let world = World::start(options);
+        world.traffic().record();
+        let mut files = vec![
+            (NAMESPACE.0.to_owned(), NAMESPACE.1.to_owned()),
+            ("cutover.yaml".to_owned(), config(evacuations)),
+        ];
+        for name in jobs {
+            let policy = policy(name, name, "east, west").replace(
+                "placement: {",
+                &format!(
+                    "placement: {{spreadConstraints: [{{spreadByField: cluster, maxGroups: 1, minGroups: 1}}], \
+                     clusterTolerations: [{tolerations}], "
+                ),
+            );
+            files.push((format!("policies/{name}.yaml"), policy));
+            files.push((format!("jobs/{name}.yaml"), job(name)));
+        }
+        let files: Vec<(&str, &str)> = files.iter().map(|(path, text)| (&**path, &**text)).collect();
+        let plane = Plane::on(world.control_plane(), &files);
+        plane.run().await;
+        let runs_in = |cluster: &str| jobs.iter().all(|name| runs(&world, cluster, name));
+        until("all jobs run in one cluster", || {
+            runs_in("east") || runs_in("west")
+        })
+        .await;
+        let from = if runs_in("east") { "east" } else { "west" };
+        Self {
+            world,
+            plane,
+            jobs: jobs.to_vec(),
+            from,
+        }
+    }
+
+    async fn new(evacuations: &str) -> Self {
+        Self::with(evacuations, &["orders"], TOLERATION).await
+    }
+
+    fn to(&self) -> &'static str {
+        if self.from == "east" { "west" } else { "east" }
+    }
+
+    fn taint(&self) {
+        // Cutover's clock; that of the world is slow.
+        let now = jiff::Timestamp::now().to_string();
+        self.set_taints(json!([{"key": "maintenance", "effect": "NoExecute", "timeAdded": now}]));
+    }
+
+    fn set_taints(&self, taints: Value) {
+        let patch = Patch::Merge(json!({"spec": {"taints": taints}}));
+        let server = &self.plane.server;
+        server.patch(&CLUSTERS, None, self.from, None, &patch, "kubectl");
+    }
+
+    /// The keys of the taints of the cluster.
+    fn taints(&self) -> Vec<String> {
+        let cluster = self.cluster();
+        let taints = cluster["spec"]["taints"].as_array().cloned().unwrap_or_default();
+        let key = |taint: &Value| taint["key"].as_str().unwrap().to_owned();
+        taints.iter().map(key).collect()
+    }
+
+    fn cluster(&self) -> Value {
+        self.plane.get(&CLUSTERS, None, self.from).unwrap()
+    }
+
+    fn answer(&self) -> Option<Value> {
+        let cluster = self.cluster();
+        let text = cluster["metadata"]["annotations"]["cutover.dev/evacuation-answer"].as_str()?;
+        Some(serde_json::from_str(text).unwrap())
+    }
+
+    fn evacuations(&self) -> Vec<Value> {
+        self.plane.server.list(&EVACUATIONS, None)
+    }
+
+    fn migrations(&self) -> Vec<Value> {
+        self.plane.server.list(&MIGRATIONS, Some("shop"))
+    }
+
+    fn phases(&self) -> Vec<String> {
+        let phase = |one: &Value| one["status"]["phase"].as_str().unwrap_or_default().to_owned();
+        self.evacuations().iter().map(phase).collect()
+    }
+
+    fn waits_for_approval(&self) -> bool {
+        let all = self.evacuations();
+        all.iter()
+            .any(|one| one["status"]["waitingFor"]["code"] == "Approval")
+    }
+
+    fn approve(&self) {
+        let name = self.evacuations()[0]["metadata"]["name"]
+            .as_str()
+            .unwrap()
+            .to_owned();
+        let patch = json!({"spec": {"approvals": [{"phase": "Moving", "attempt": 1}]}});
+        let server = &self.plane.server;
+        server.patch(&EVACUATIONS, None, &name, None, &Patch::Merge(patch), "kubectl");
+    }
+
+    fn all_run_in(&self, cluster: &str) -> bool {
+        self.jobs.iter().all(|name| runs(&self.world, cluster, name))
+    }
+
+    fn all_stayed(&self) {
+        assert!(self.all_run_in(self.from), "{}", self.world.ledger());
+        let runs = self.world.ledger().verdict().runs.len();
+        assert_eq!(runs, self.jobs.len(), "{}", self.world.ledger());
+        self.is_clean();
+    }
+
+    /// Nothing is lost, nothing ran twice, and Karmada has evicted nothing.
+    fn is_clean(&self) {
+        assert!(
+            self.world.ledger().verdict().is_clean(),
+            "{}",
+            self.world.ledger()
+        );
+        for binding in self.plane.server.list(&BINDINGS, Some("shop")) {
+            assert_eq!(binding["spec"].get("gracefulEvictionTasks"), None, "{binding:#}");
+        }
+    }
+
+    /// Nothing of cutover's is left on the cluster.
+    async fn is_forgotten(&self) {
+        until("nothing is left of it", || {
+            self.evacuations().is_empty() && self.answer().is_none() && self.taints().is_empty()
+        })
+        .await;
+    }
+
+    /// Runs to the end, as soon as the process before has let go of its directory.
+    async fn run(&self) {
+        while let Err(error) = self.plane.try_run().await {
+            assert!(error.to_string().contains("another process uses"), "{error}");
+            tokio::time::sleep(std::time::Duration::from_millis(20)).await;
+        }
+    }
+
+    /// What the roles that come along have to allow for this: sync's other writes are the user's to allow.
+    fn note_rights(&self) {
+        let mut asked = roles::asked(self.world.traffic());
+        asked.retain(|asked| ["evacuations", "clusters"].contains(&&*asked.resource));
+        roles::keep(&asked);
+    }
+
+    async fn problems(&self) -> String {
+        let report = self.plane.sync("main").await;
+        let all: Vec<String> = report.all_problems().iter().map(ToString::to_string).collect();
+        all.join("\n")
+    }
+}
+
+const TOLERATION: &str = "{key: maintenance, operator: Exists, effect: NoExecute, tolerationSeconds: 3600}";
+
+#[tokio::test]
+async fn asked_first_nothing_moves_before_it_is_approved_and_then_with_its_state() {
+    let stage = Stage::new(ASK).await;
+    let _running = stage.plane.start();
+    stage.taint();
+    until("it asks", || stage.waits_for_approval()).await;
+    let one = stage.evacuations()[0].clone();
+    let planned = &one["status"]["moves"];
+    assert_eq!(planned[0]["workload"]["name"], "orders", "{one:#}");
+    assert_eq!(planned[0]["to"], stage.to(), "{one:#}");
+    let name = one["metadata"]["name"].as_str().unwrap();
+    assert!(stage.migrations().is_empty());
+    assert_eq!(stage.taints(), ["maintenance"]);
+    stage.all_stayed();
+
+    stage.approve();
+    until("it has ended", || stage.phases() == ["Completed"]).await;
+    assert!(stage.all_run_in(stage.to()), "{}", stage.world.ledger());
+    assert_eq!(stage.world.ledger().verdict().runs.len(), 2);
+    stage.is_clean();
+    // Nothing comes back for as long as the taint is there.
+    let own = format!("evacuating.cutover.dev/{name}");
+    assert_eq!(stage.taints(), ["maintenance", &own]);
+    let kept: Vec<Value> = stage.cluster()["spec"]["taints"].as_array().unwrap()[1..].to_vec();
+    stage.set_taints(json!(kept));
+    stage.is_forgotten().await;
+    stage.is_clean();
+}
+
+#[tokio::test]
+async fn where_nobody_is_asked_it_moves_at_once_and_once() {
+    let stage = Stage::with(AUTO, &["orders", "payments"], TOLERATION).await;
+    let running = stage.plane.start();
+    stage.taint();
+    until("it has ended", || stage.phases() == ["Completed"]).await;
+    assert!(stage.all_run_in(stage.to()), "{}", stage.world.ledger());
+    assert_eq!(stage.world.ledger().verdict().runs.len(), 4);
+    assert_eq!(stage.migrations().len(), 2);
+    until("it is answered", || {
+        stage.answer().is_some_and(|answer| answer["created"] == true)
+    })
+    .await;
+    // Another process finds that all is done; a person who has deleted it is not contradicted.
+    drop(running);
+    stage.run().await;
+    assert_eq!(stage.phases(), ["Completed"]);
+    let name = stage.answer().unwrap()["evacuation"].as_str().unwrap().to_owned();
+    stage.plane.server.delete(&EVACUATIONS, None, &name);
+    let running = stage.plane.start();
+    until("it is gone", || stage.evacuations().is_empty()).await;
+    drop(running);
+    stage.run().await;
+    stage.run().await;
+    assert!(stage.evacuations().is_empty(), "{:?}", stage.phases());
+    stage.is_clean();
+}
+
+#[tokio::test]
+async fn a_taint_that_goes_before_the_approval_takes_it_along() {
+    let stage = Stage::new(ASK).await;
+    let _running = stage.plane.start();
+    stage.taint();
+    until("it asks", || stage.waits_for_approval()).await;
+    let first = stage.evacuations()[0]["metadata"]["uid"].clone();
+    stage.set_taints(json!([]));
+    stage.is_forgotten().await;
+    stage.all_stayed();
+    // Tainted again, it is asked again.
+    stage.taint();
+    until("it asks again", || stage.waits_for_approval()).await;
+    assert_ne!(stage.evacuations()[0]["metadata"]["uid"], first);
+    stage.all_stayed();
+    stage.note_rights();
+}
+
+#[tokio::test]
+async fn a_taint_that_goes_while_one_of_two_moves_brings_it_back() {
+    let stage = Stage::with(PATIENT, &["orders", "payments"], TOLERATION).await;
+    let _running = stage.plane.start();
+    stage.taint();
+    until("the first one is watched in its target", || {
+        stage
+            .migrations()
+            .iter()
+            .any(|one| one["status"]["phase"] == "Verify")
+    })
+    .await;
+    let own = stage.taints().pop().unwrap();
+    assert!(own.starts_with("evacuating.cutover.dev/"), "{own}");
+    stage.set_taints(json!([{"key": own, "effect": "NoSchedule"}]));
+    stage.is_forgotten().await;
+    until("both run where they did", || stage.all_run_in(stage.from)).await;
+    until("nothing is claimed", || {
+        stage.plane.server.list(&CLAIMS, None).is_empty()
+    })
+    .await;
+    stage.is_clean();
+}
+
+/// Killed at each write, with and without an answer: the next process goes on with the one that is named.
+#[tokio::test]
+async fn a_process_that_dies_at_any_write_leaves_one_evacuation() {
+    let mut seen = BTreeSet::new();
+    for (write, answered) in (0..5).flat_map(|write| [(write, false), (write, true)]) {
+        let stage = Stage::new(ASK).await;
+        stage.taint();
+        assert!(stage.plane.run_until(write, answered).await, "{write}");
+        seen.insert((stage.answer().is_some(), stage.evacuations().len()));
+        let named = stage.answer().map(|answer| answer["evacuation"].clone());
+        stage.run().await;
+        stage.run().await;
+        let all = stage.evacuations();
+        assert_eq!(all.len(), 1, "{write} {answered}");
+        let name = &all[0]["metadata"]["name"];
+        assert_eq!(stage.answer().unwrap()["created"], true, "{write} {answered}");
+        assert!(named.is_none_or(|named| named == *name), "{write} {answered}");
+        assert!(stage.waits_for_approval(), "{write} {answered}: {:#}", all[0]);
+        stage.all_stayed();
+    }
+    let expected = BTreeSet::from([(false, 0), (true, 0), (true, 1)]);
+    assert_eq!(seen, expected, "it died between all lines");
+}
+
+#[tokio::test]
+async fn the_evacuation_of_a_person_is_enough() {
+    let stage = Stage::new(AUTO).await;
+    let asked = format!(
+        "apiVersion: cutover.dev/v1alpha1\nkind: Evacuation\nmetadata: {{name: by-hand}}\n\
+         spec: {{cluster: {}, approval: {{before: [Moving]}}}}\n",
+        stage.from
+    );
+    stage.plane.push(&[("intents/by-hand.yaml", &asked)]);
+    stage.plane.run().await;
+    assert!(stage.waits_for_approval());
+    stage.taint();
+    stage.plane.run().await;
+    stage.plane.run().await;
+    assert_eq!(stage.phases(), ["Preflight"]);
+    assert_eq!(stage.answer().unwrap()["evacuation"], "by-hand");
+    // It is not cutover's to call off.
+    stage.set_taints(json!([]));
+    stage.plane.run().await;
+    assert_eq!(
+        (stage.phases(), stage.answer()),
+        (vec!["Preflight".to_owned()], None)
+    );
+    stage.all_stayed();
+}
+
+#[tokio::test]
+async fn where_nothing_has_state_or_nobody_asks_for_it_there_is_none() {
+    let web = "apiVersion: apps/v1\nkind: Deployment\nmetadata: {name: web, namespace: shop}\nspec:\n  replicas: 1\n  \
+               selector: {matchLabels: {app: web}}\n  template:\n    metadata: {labels: {app: web}}\n    spec: {containers: \
+               [{name: web, image: 'web:1'}]}\n";
+    let placed = policy("web", "web", "east").replace(
+        "flink.apache.org/v1beta1, kind: FlinkDeployment",
+        "apps/v1, kind: Deployment",
+    );
+    let lists = |stage: &Stage| {
+        stage
+            .world
+            .traffic()
+            .count(|asked| asked.verb == "list" && asked.resource.contains("clusters"))
+    };
+    let mut asked = Vec::new();
+    for evacuations in [AUTO, "{mode: Manual}"] {
+        let stage = Stage::with(evacuations, &[], TOLERATION).await;
+        stage.plane.push(&[("web.yaml", web), ("policy.yaml", &placed)]);
+        stage.plane.run().await;
+        let before = lists(&stage);
+        stage.set_taints(json!([{"key": "maintenance", "effect": "NoExecute"}]));
+        stage.plane.run().await;
+        asked.push(lists(&stage) - before);
+        assert!(stage.evacuations().is_empty(), "{evacuations}");
+        assert_eq!(stage.answer(), None, "{evacuations}");
+    }
+    let stage = Stage::new("{mode: Manual}").await;
+    stage.plane.writes();
+    stage.set_taints(json!([{"key": "cluster.karmada.io/unschedulable", "effect": "NoSchedule"}]));
+    let before = lists(&stage);
+    stage.plane.run().await;
+    asked.push(lists(&stage) - before);
+    assert_eq!(
+        (asked[0] > asked[1], asked[1] == asked[2]),
+        (true, true),
+        "{asked:?}"
+    );
+    assert!(stage.evacuations().is_empty());
+    stage.all_stayed();
+}
+
+#[tokio::test]
+async fn the_deletion_of_a_cluster_empties_it() {
+    let stage = Stage::new(ASK).await;
+    let server = stage.world.control_plane();
+    server
+        .delete(&CLUSTERS, None, stage.from, &DeleteOptions::default())
+        .unwrap();
+    let told = stage.problems().await;
+    assert!(
+        told.contains("shop/orders may lose its state") && told.contains("its deletion"),
+        "{told}"
+    );
+    stage.approve();
+    let _running = stage.plane.start();
+    until("it has ended", || stage.phases() == ["Completed"]).await;
+    assert!(stage.all_run_in(stage.to()), "{}", stage.world.ledger());
+    stage.is_clean();
+    // Karmada lets go of the cluster.
+    let bare = Patch::Merge(json!({"metadata": {"finalizers": null}}));
+    let writer = WriteOptions::manager("karmada");
+    server
+        .patch(&CLUSTERS, None, stage.from, None, &bare, &writer)
+        .unwrap();
+    until("nothing is left of it", || stage.evacuations().is_empty()).await;
+}
+
+#[tokio::test]
+async fn a_cordon_counts_where_it_is_listed() {
+    let stage = Stage::new("{mode: Ask, causes: [Cordon]}").await;
+    stage.set_taints(json!([{"key": "cluster.karmada.io/unschedulable", "effect": "NoSchedule"}]));
+    let _running = stage.plane.start();
+    until("it asks", || stage.waits_for_approval()).await;
+    stage.set_taints(json!([]));
+    stage.is_forgotten().await;
+    stage.all_stayed();
+}
+
+#[tokio::test]
+async fn where_there_is_time_nothing_is_told() {
+    let stage = Stage::new(ASK).await;
+    stage.taint();
+    assert_eq!(stage.problems().await, "");
+    assert!(stage.waits_for_approval());
+}
+
+/// Its policy tolerates nothing: Karmada evicts it at once, and the guard holds what it creates elsewhere.
+#[tokio::test]
+async fn without_time_a_failover_plan_keeps_the_state() {
+    let stage = Stage::with(AUTO, &["orders"], "").await;
+    let plan = "apiVersion: cutover.dev/v1alpha1\nkind: FailoverPlan\nmetadata: {name: orders, namespace: shop}\nspec:\n  \
+                workload: {apiVersion: flink.apache.org/v1beta1, kind: FlinkDeployment, name: orders}\n";
+    const PLANS: Resource = Resource::new("cutover.dev", "failoverplans");
+    stage.plane.push(&[("plan.yaml", plan)]);
+    let _running = stage.plane.start();
+    let phase = || {
+        stage
+            .plane
+            .get(&PLANS, Some("shop"), "orders")
+            .map(|plan| plan["status"]["phase"].clone())
+    };
+    until("it is guarded", || phase() == Some(json!("Guarding"))).await;
+    stage.set_taints(json!([{"key": "maintenance", "effect": "NoExecute"}]));
+    until("it runs elsewhere", || stage.all_run_in(stage.to())).await;
+    until("it is guarded there", || phase() == Some(json!("Guarding"))).await;
+    assert!(
+        stage.world.ledger().verdict().is_clean(),
+        "{}",
+        stage.world.ledger()
+    );
+}
