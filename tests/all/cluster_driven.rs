@@ -3,7 +3,7 @@
 
 use std::collections::BTreeSet;
 
-use cutover::sandbox::api::{DeleteOptions, Patch, Resource, WriteOptions};
+use cutover::sandbox::api::{Patch, Resource};
 use cutover::sandbox::{World, WorldOptions};
 use serde_json::{Value, json};
 
@@ -385,32 +385,6 @@ async fn where_nothing_has_state_or_nobody_asks_for_it_there_is_none() {
     );
     assert!(stage.evacuations().is_empty());
     stage.all_stayed();
-}
-
-#[tokio::test]
-async fn the_deletion_of_a_cluster_empties_it() {
-    let stage = Stage::new(ASK).await;
-    let server = stage.world.control_plane();
-    server
-        .delete(&CLUSTERS, None, stage.from, &DeleteOptions::default())
-        .unwrap();
-    let told = stage.problems().await;
-    assert!(
-        told.contains("shop/orders may lose its state") && told.contains("its deletion"),
-        "{told}"
-    );
-    stage.approve();
-    let _running = stage.plane.start();
-    until("it has ended", || stage.phases() == ["Completed"]).await;
-    assert!(stage.all_run_in(stage.to()), "{}", stage.world.ledger());
-    stage.is_clean();
-    // Karmada lets go of the cluster.
-    let bare = Patch::Merge(json!({"metadata": {"finalizers": null}}));
-    let writer = WriteOptions::manager("karmada");
-    server
-        .patch(&CLUSTERS, None, stage.from, None, &bare, &writer)
-        .unwrap();
-    until("nothing is left of it", || stage.evacuations().is_empty()).await;
 }
 
 #[tokio::test]

@@ -21,7 +21,7 @@ use cutover_karmada::{Cluster, Placement, Taint, meta};
 
 /// On a Cluster: which causes were answered, and by which Evacuation, as JSON.
 pub const ANSWER_ANNOTATION: &str = "cutover.dev/evacuation-answer";
-/// On an Evacuation that a cluster set off: the uid of that cluster.
+/// On an Evacuation that a cluster set off: the uid of that cluster, and the Evacuation's own name.
 const CLUSTER_ANNOTATION: &str = "cutover.dev/cluster-uid";
 /// The same, for people: what of the cluster it was.
 const BECAUSE_ANNOTATION: &str = "cutover.dev/because";
@@ -92,7 +92,7 @@ pub struct Told {
 
 /// What was answered for a cluster.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase", deny_unknown_fields)]
+#[serde(rename_all = "camelCase")]
 struct Answer {
     /// The uid of the cluster.
     cluster: String,
@@ -107,12 +107,13 @@ struct Answer {
     created: bool,
 }
 
-/// Returns the next step; to be asked again when it is done. Nothing: all is as it should be, or something else has to come first.
-pub fn next(view: &View<'_>) -> Option<Step> {
+/// Returns the next step of each cluster, and of each Evacuation whose cluster has left; to be asked again when they are done. None:
+/// all is as it should be, or something else has to come first.
+pub fn steps(view: &View<'_>) -> Vec<Step> {
+    let orphans = view.evacuations.iter().map(|one| orphaned(view, one));
     let clusters = view.clusters.iter().filter_map(Member::of);
     let steps = clusters.map(|member| step(view, &member));
-    let orphans = view.evacuations.iter().map(|one| orphaned(view, one));
-    steps.chain(orphans).flatten().next()
+    orphans.chain(steps).flatten().collect()
 }
 
 /// Returns whether the next step depends on what runs in the clusters.
@@ -128,9 +129,18 @@ pub fn is_open(view: &View<'_>) -> bool {
         let answer = member.answer().and_then(Result::ok);
         let done = answer.filter(|answer| answer.created && answer.cluster == member.uid());
         let is_done = |cause: &String| done.as_ref().is_some_and(|done| done.causes.contains(cause));
-        !member.causes(&view.settings.causes).iter().all(is_done)
+        !member.causes(&view.settings.causes).iter().all(is_done) || may_be_evicted(view, &member)
     };
     members.any(is_unanswered) || !problems(view).is_empty()
+}
+
+/// Returns whether Karmada takes something out of a tainted cluster some time that no `FailoverPlan` guards: as time goes by, that is to
+/// be told.
+fn may_be_evicted(view: &View<'_>, member: &Member<'_>) -> bool {
+    let (name, mut here) = (member.name(), view.workloads.iter());
+    let is_evicted = |workload: &Workload| eviction(&workload.applied, member, view.now).is_some();
+    !member.causes(&view.settings.causes).is_empty()
+        && here.any(|one| !one.is_guarded && one.clusters.contains(&name) && is_evicted(one))
 }
 
 /// Returns what of a Cluster or an Evacuation decides: where that has not changed, nothing has.
@@ -176,7 +186,21 @@ fn problems_of(view: &View<'_>, member: &Member<'_>) -> Vec<Told> {
             hint: "remove the annotation: cutover writes it itself".to_owned(),
         }];
     }
-    if !member.cluster.is_ready() {
+    let answer = member.answer().and_then(Result::ok);
+    let answer = answer.filter(|answer| answer.cluster == member.uid());
+    let is_carried_out = answer.as_ref().is_some_and(|answer| answer.created);
+    if let Some(answer) = answer.filter(|answer| !answer.created && answer.sync != view.sync) {
+        return vec![Told {
+            message: format!(
+                "cluster {name} is not evacuated for {cause} by this sync: another one is to create Evacuation {}",
+                answer.evacuation
+            ),
+            hint: format!(
+                "if there is no other sync, remove the annotation {ANSWER_ANNOTATION} of the Cluster"
+            ),
+        }];
+    }
+    if !member.cluster.is_ready() && !is_carried_out {
         let runs = has_state_to_lose(view, member);
         let told = Told {
             message: format!(
@@ -186,7 +210,24 @@ fn problems_of(view: &View<'_>, member: &Member<'_>) -> Vec<Told> {
         };
         return runs.then_some(told).into_iter().collect();
     }
-    evicted_too_early(view, member)
+    let mut told = evicted_too_early(view, member);
+    told.extend(emptied_in_part(view, member));
+    told
+}
+
+/// Returns that a person's Evacuation is about a part of the workloads: the cause is answered all the same.
+fn emptied_in_part(view: &View<'_>, member: &Member<'_>) -> Option<Told> {
+    let there = under_way(view, member).filter(|one| !member.set_off(one))?;
+    let select = there.pointer("/spec/select").and_then(Value::as_object);
+    let is_part = select.is_some_and(|select| !select.is_empty());
+    let name = name_of(there);
+    is_part.then(|| Told {
+        message: format!(
+            "Evacuation {name} moves a part of what runs in {}: nothing else is created for the rest",
+            member.name()
+        ),
+        hint: format!("remove spec.select of {name}, or create another Evacuation"),
+    })
 }
 
 /// Returns the workloads that Karmada evicts before they can have moved, and that no `FailoverPlan` guards.
@@ -220,9 +261,11 @@ fn evicted_too_early(view: &View<'_>, member: &Member<'_>) -> Vec<Told> {
             let too_late = "guard it with a FailoverPlan; evacuate a cluster before its Cluster is deleted";
             Told {
                 message: format!(
-                    "{} may lose its state: Karmada takes it out of {name} {when} for {}, before it can have moved, and no \
+                    "{} may lose its state: Karmada{} takes it out of {name} {when} for {}, before it can have moved, and no \
                      FailoverPlan guards it",
-                    workload.key, eviction.why
+                    workload.key,
+                    if member.is_deleted() { "" } else { ", where it evicts for taints," },
+                    eviction.why
                 ),
                 hint: if member.is_deleted() { too_late } else { toleration }.to_owned(),
             }
@@ -253,8 +296,7 @@ fn eviction(placement: &Placement, member: &Member<'_>, now: Timestamp) -> Optio
     let each = taints
         .filter(|taint| taint.effect == "NoExecute")
         .filter_map(|taint| {
-            let mut tolerations = placement.cluster_tolerations.iter();
-            let Some(toleration) = tolerations.find(|toleration| toleration.tolerates(taint)) else {
+            let Some(toleration) = placement.toleration_of(taint) else {
                 return Some(at_once(described(taint)));
             };
             let tolerated = SignedDuration::from_secs(toleration.toleration_seconds?);
@@ -284,26 +326,36 @@ fn has_state_to_lose(view: &View<'_>, member: &Member<'_>) -> bool {
 }
 
 fn step(view: &View<'_>, member: &Member<'_>) -> Option<Step> {
+    let causes = member.causes(&view.settings.causes);
     let answer = match member.answer() {
+        Some(Err(_)) if causes.is_empty() => return Some(member.forgets()),
         Some(Err(_)) => return None,
         Some(Ok(answer)) => Some(answer),
         None => None,
     };
-    let causes = member.causes(&view.settings.causes);
     if causes.is_empty() {
         return called_off(view, member, answer.as_ref());
+    }
+    // What a cluster that had this name before has set off comes to its end first.
+    if view.evacuations.iter().any(|one| member.is_of_former(one)) {
+        return None;
     }
     // A Cluster that was restored has the annotations of another one.
     let answer = answer.filter(|answer| answer.cluster == member.uid());
     match answer {
-        None => first_answer(view, member, &causes),
+        None => first_answer(view, member, &causes, None),
         Some(answer) if !answer.created && answer.sync == view.sync => carry_out(view, member, answer),
         Some(answer) => follow(view, member, answer, causes),
     }
 }
 
-/// Answers a cause that nothing was answered to yet.
-fn first_answer(view: &View<'_>, member: &Member<'_>, causes: &[String]) -> Option<Step> {
+/// Answers a cause that nothing was answered to yet. `old`: what was answered to others.
+fn first_answer(
+    view: &View<'_>,
+    member: &Member<'_>,
+    causes: &[String],
+    old: Option<&Answer>,
+) -> Option<Step> {
     let of_cutover = || view.evacuations.iter().filter(|one| member.set_off(one));
     // What was called off comes to its end first: it speaks of a cause that has been away.
     if of_cutover().any(is_deleted) {
@@ -312,18 +364,25 @@ fn first_answer(view: &View<'_>, member: &Member<'_>, causes: &[String]) -> Opti
     if let Some(off) = of_cutover().find(|one| is_overtaken(one)) {
         return has_ended(off).then(|| gone(off, "it was called off, and another cause has come"));
     }
+    // What was created late speaks of another cause, perhaps under other settings.
+    if let Some(late) = of_cutover().find(|one| is_held(one)) {
+        return Some(gone(late, "it was created late"));
+    }
+    let turns_back = |one: &&Value| is_turning_back(one) && member.is_emptied_by(one);
+    if view.evacuations.iter().any(|one| turns_back(&one)) {
+        return None;
+    }
     let answer = |evacuation: &str, created| Answer {
         cluster: member.uid().to_owned(),
-        causes: causes.to_vec(),
+        causes: member.all_answered(causes, old),
         sync: view.sync.to_owned(),
         evacuation: evacuation.to_owned(),
         created,
     };
     if let Some(there) = under_way(view, member) {
-        let begins = !(member.set_off(there) && is_held(there));
         let name = name_of(there);
         return Some(member.says(
-            &answer(name, begins),
+            &answer(name, true),
             format!("Evacuation {name} empties it already"),
         ));
     }
@@ -346,8 +405,18 @@ fn carry_out(view: &View<'_>, member: &Member<'_>, answer: Answer) -> Option<Ste
     let name = answer.evacuation.clone();
     let named = view.evacuations.iter().find(|one| name_of(one) == name);
     if let Some(there) = named {
-        if member.set_off(there) && is_held(there) && !is_deleted(there) {
-            return Some(let_go(there));
+        if member.set_off(there) && is_held(there) {
+            let is_as_asked = || {
+                let asked = spec(view, member);
+                EvacuationSpec::deserialize(&there["spec"]).is_ok_and(|there| there == asked)
+            };
+            return if is_deleted(there) {
+                None
+            } else if is_as_asked() {
+                Some(let_go(there))
+            } else {
+                Some(gone(there, "what it says is not what the settings say now"))
+            };
         }
         let done = Answer {
             created: true,
@@ -375,7 +444,8 @@ fn carry_out(view: &View<'_>, member: &Member<'_>, answer: Answer) -> Option<Ste
 fn follow(view: &View<'_>, member: &Member<'_>, answer: Answer, causes: Vec<String>) -> Option<Step> {
     // One that was created late: by a process that stood still, for an answer that is there no more.
     let is_late = |one: &&Value| {
-        member.set_off(one) && is_held(one) && !is_deleted(one) && name_of(one) != answer.evacuation
+        let is_another = answer.created || name_of(one) != answer.evacuation;
+        member.set_off(one) && is_held(one) && !is_deleted(one) && is_another
     };
     if let Some(late) = view.evacuations.iter().find(is_late) {
         return Some(gone(late, "another one has been created for the same cause"));
@@ -383,8 +453,9 @@ fn follow(view: &View<'_>, member: &Member<'_>, answer: Answer, causes: Vec<Stri
     let is_news = causes.iter().any(|cause| !answer.causes.contains(cause));
     let named = |one: &&Value| name_of(one) == answer.evacuation && counts(one);
     if is_news && !view.evacuations.iter().any(|one| named(&one)) {
-        return first_answer(view, member, &causes);
+        return first_answer(view, member, &causes, Some(&answer));
     }
+    let causes = member.all_answered(&causes, Some(&answer));
     if answer.sync != view.sync || answer.causes == causes {
         return None;
     }
@@ -415,23 +486,30 @@ fn called_off(view: &View<'_>, member: &Member<'_>, answer: Option<&Answer>) -> 
     })
 }
 
-/// What was set off for a cluster that has left goes as soon as nothing of it is on its way: there is nothing to turn back to.
+/// What was set off for a cluster that has left goes as soon as nothing of it is on its way: there is nothing to turn back to. Until
+/// then nothing more begins, whatever has joined under that name.
 fn orphaned(view: &View<'_>, evacuation: &Value) -> Option<Step> {
-    let of = annotation(evacuation, CLUSTER_ANNOTATION)?;
+    let of = cluster_of(evacuation)?;
     let is_there = |cluster: &Value| cluster.pointer("/metadata/uid").and_then(Value::as_str) == Some(of);
-    if annotation(evacuation, SYNC_ANNOTATION) != Some(view.sync)
-        || view.clusters.iter().any(is_there)
-        || is_deleted(evacuation)
-    {
+    if view.clusters.iter().any(is_there) || is_deleted(evacuation) {
         return None;
     }
-    let mut moves = evacuation
-        .pointer("/status/moves")
-        .and_then(Value::as_array)
-        .into_iter()
-        .flatten();
-    let is_at_rest = !has_begun(evacuation) || has_ended(evacuation) || !moves.any(is_under_way);
-    is_at_rest.then(|| gone(evacuation, "the cluster has left"))
+    let moves = evacuation.pointer("/status/moves").and_then(Value::as_array);
+    let is_at_rest = !has_begun(evacuation)
+        || has_ended(evacuation)
+        || !moves.is_some_and(|moves| moves.iter().any(is_under_way));
+    if is_at_rest {
+        return Some(gone(evacuation, "the cluster has left"));
+    }
+    let pause = || vec![add("/spec/paused", json!(true))];
+    let is_paused = evacuation.pointer("/spec/paused") == Some(&json!(true));
+    (!is_paused).then(|| {
+        Step::Change(changed(
+            evacuation,
+            pause(),
+            "the cluster has left: nothing more begins",
+        ))
+    })
 }
 
 /// A member cluster as it was read.
@@ -530,7 +608,24 @@ impl<'a> Member<'a> {
 
     /// Returns whether an Evacuation was set off for this very cluster.
     fn set_off(&self, evacuation: &Value) -> bool {
-        annotation(evacuation, CLUSTER_ANNOTATION) == Some(self.uid())
+        cluster_of(evacuation) == Some(self.uid())
+    }
+
+    /// Returns whether an Evacuation was set off for another cluster that had this name.
+    fn is_of_former(&self, evacuation: &Value) -> bool {
+        cluster_of(evacuation).is_some_and(|of| of != self.uid())
+            && evacuation.pointer("/spec/cluster").and_then(Value::as_str) == Some(self.name().as_str())
+    }
+
+    /// Returns the causes that are answered now: these, and those that were and still stand, whichever sync meant them.
+    fn all_answered(&self, causes: &[String], old: Option<&Answer>) -> Vec<String> {
+        let stand = self.causes(&EVERY_CAUSE);
+        let old = old.into_iter().flat_map(|old| &old.causes);
+        let kept = old.filter(|cause| stand.contains(cause));
+        let mut all: Vec<String> = kept.chain(causes).cloned().collect();
+        all.sort();
+        all.dedup();
+        all
     }
 
     /// Returns whether an Evacuation, whoever asked for it, is about this cluster.
@@ -568,11 +663,11 @@ fn under_way<'a>(view: &View<'a>, member: &Member<'_>) -> Option<&'a Value> {
     all.find(|one| counts(one) && member.is_emptied_by(one))
 }
 
-/// Returns the Evacuation that empties a cluster. It does nothing before it is let go.
-fn evacuation(view: &View<'_>, member: &Member<'_>, answer: &Answer) -> Value {
+/// Returns what the Evacuation of a cluster says when it is created: it does nothing before it is let go.
+fn spec(view: &View<'_>, member: &Member<'_>) -> EvacuationSpec {
     let settings = view.settings;
     let asks = settings.mode == EvacuationsMode::Ask;
-    let spec = EvacuationSpec {
+    EvacuationSpec {
         cluster: Some(member.name()),
         taint: None,
         cordon: true,
@@ -591,7 +686,10 @@ fn evacuation(view: &View<'_>, member: &Member<'_>, answer: &Answer) -> Value {
             paused: true,
             ..MovesSpec::default()
         },
-    };
+    }
+}
+
+fn evacuation(view: &View<'_>, member: &Member<'_>, answer: &Answer) -> Value {
     json!({
         "apiVersion": api::API_VERSION,
         "kind": api::Evacuation::KIND,
@@ -599,12 +697,12 @@ fn evacuation(view: &View<'_>, member: &Member<'_>, answer: &Answer) -> Value {
             "name": answer.evacuation,
             "annotations": {
                 SYNC_ANNOTATION: view.sync,
-                CLUSTER_ANNOTATION: member.uid(),
+                CLUSTER_ANNOTATION: format!("{} {}", member.uid(), answer.evacuation),
                 BECAUSE_ANNOTATION: answer.causes.join(", "),
                 WAITS_ANNOTATION: "true",
             },
         },
-        "spec": spec,
+        "spec": spec(view, member),
     })
 }
 
@@ -637,7 +735,7 @@ fn changed(evacuation: &Value, patch: Vec<Value>, why: &str) -> Change {
 
 /// Returns whether a change of a member cluster has set an intent off: no file asks for it.
 pub fn is_set_off(evacuation: &Value) -> bool {
-    annotation(evacuation, CLUSTER_ANNOTATION).is_some()
+    cluster_of(evacuation).is_some()
 }
 
 /// Returns the patch by which a person approves an Evacuation that no file asks for.
@@ -650,9 +748,23 @@ pub fn approval(attempt: u32) -> Value {
     json!({"spec": {"approvals": [approval]}})
 }
 
+/// Returns the uid of the cluster that has set an Evacuation off. A copy under another name is a person's.
+fn cluster_of(evacuation: &Value) -> Option<&str> {
+    let (uid, name) = annotation(evacuation, CLUSTER_ANNOTATION)?.split_once(' ')?;
+    (name == name_of(evacuation)).then_some(uid)
+}
+
 /// Returns whether an Evacuation is to be reckoned with.
 fn counts(evacuation: &Value) -> bool {
-    !has_ended(evacuation) && !is_deleted(evacuation) && !is_overtaken(evacuation)
+    !has_ended(evacuation)
+        && !is_deleted(evacuation)
+        && !is_overtaken(evacuation)
+        && !is_turning_back(evacuation)
+}
+
+/// Returns whether a person has called an Evacuation off that has not ended.
+fn is_turning_back(evacuation: &Value) -> bool {
+    evacuation.pointer("/spec/abort") == Some(&json!(true)) && !has_ended(evacuation)
 }
 
 fn is_held(evacuation: &Value) -> bool {

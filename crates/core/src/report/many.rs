@@ -325,7 +325,7 @@ mod tests {
         };
         assert_eq!(next(json!({})), "cutover approve east");
         assert_eq!(
-            next(json!({"cutover.dev/cluster-uid": "u1"})),
+            next(json!({"cutover.dev/cluster-uid": "u1 east"})),
             r#"kubectl patch evacuation east --type=merge -p '{"spec":{"approvals":[{"phase":"Moving","attempt":2}]}}'"#
         );
     }

@@ -21,8 +21,8 @@ use cutover_core::intent::gate::State;
 use cutover_karmada::name::{Gvk, ObjectKey};
 use cutover_karmada::{Placement, ResourceBinding, meta};
 
-/// How many steps a pass takes; the rest is for the next one.
-const STEPS: usize = 32;
+/// How many rounds of steps a pass takes, of which a cause calls for four; the rest is for the next one.
+const ROUNDS: usize = 8;
 /// How often what no change tells of is looked at, at most: whenever Git is asked for news.
 const AGAIN: Duration = Duration::from_secs(10);
 
@@ -152,7 +152,7 @@ impl Sync {
 
     /// Takes steps until there is none; returns whether something is left that no change tells of, and what people have to know.
     async fn follow_clusters(&self, settings: &Settings, sync: &str) -> Result<(bool, Vec<Problem>), String> {
-        for _ in 0..STEPS {
+        for _ in 0..ROUNDS {
             // Afresh each time: what was done a moment ago, by another replica too, is not done again.
             let ground = self.ground_of_clusters(settings).await?;
             let view = View {
@@ -163,7 +163,8 @@ impl Sync {
                 sync,
                 now: Timestamp::now(),
             };
-            let Some(step) = cluster_driven::next(&view) else {
+            let steps = cluster_driven::steps(&view);
+            if steps.is_empty() {
                 let problems = cluster_driven::problems(&view).into_iter();
                 let problems = problems.map(|told| Problem {
                     message: told.message,
@@ -171,10 +172,17 @@ impl Sync {
                     at: None,
                 });
                 return Ok((cluster_driven::is_open(&view), problems.collect()));
-            };
-            self.take_step(step).await?;
+            }
+            // What fails for one cluster keeps no other one waiting.
+            let mut failed = Vec::new();
+            for step in steps {
+                failed.extend(self.take_step(step).await.err());
+            }
+            if !failed.is_empty() {
+                return Err(failed.join("; "));
+            }
         }
-        Err("other clients change the clusters or the Evacuations all the time".to_owned())
+        Err(format!("after {ROUNDS} rounds of steps there are more to take"))
     }
 
     async fn ground_of_clusters(&self, settings: &Settings) -> Result<Ground, String> {

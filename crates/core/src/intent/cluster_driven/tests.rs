@@ -6,6 +6,10 @@ use super::*;
 
 const NOW: &str = "2026-01-02T03:04:05Z";
 
+fn next(view: &View<'_>) -> Option<Step> {
+    steps(view).into_iter().next()
+}
+
 fn settings(text: &str) -> Evacuations {
     let config = format!(
         "apiVersion: cutover.dev/v1alpha1\nkind: Config\nsyncs: [{{name: main, gate: {{evacuations: {text}}}}}]\n"
@@ -306,6 +310,8 @@ fn a_cluster_that_is_not_ready_is_left_to_failover_plans() {
     plane.clusters[0]["status"]["conditions"][0]["status"] = json!("True");
     assert_eq!(plane.settle().evacuations.len(), 1);
     assert_eq!(plane.told(), "");
+    assert!(is_open(&plane.view()), "its time runs out");
+    plane.workloads[0].is_guarded = true;
     assert!(!is_open(&plane.view()));
 }
 
@@ -513,6 +519,136 @@ fn a_cluster_that_has_left_takes_what_it_set_off_along_when_that_is_at_rest() {
     ] {
         assert_eq!(with(phase, state), left, "{phase} {state}");
     }
+}
+
+#[test]
+fn a_cluster_that_joins_under_the_name_of_one_that_has_left_is_another_one() {
+    let mut plane = Plane::new("{mode: Auto}").tainted(maintenance());
+    plane.settle();
+    let first = name_of(&plane.evacuations[0]).to_owned();
+    plane.evacuations[0]["status"] = json!({"phase": "Moving", "moves": [{"state": "Moving"}]});
+    plane.clusters[0]["metadata"]["uid"] = json!("another");
+    plane.clusters[0]["metadata"]["annotations"] = json!({});
+    plane.now = "2026-01-02T05:00:00Z".parse().unwrap();
+    plane.settle();
+    assert_eq!(
+        plane.evacuations[0]["spec"]["paused"], true,
+        "nothing more begins"
+    );
+    assert_eq!((plane.evacuations.len(), plane.answer()), (1, None));
+    plane.evacuations[0]["status"]["moves"] = json!([{"state": "Moved"}]);
+    plane.settle();
+    assert_eq!(plane.evacuations.len(), 1);
+    assert_ne!(name_of(&plane.evacuations[0]), first);
+    assert_eq!(plane.answer().unwrap().evacuation, name_of(&plane.evacuations[0]));
+}
+
+#[test]
+fn what_was_created_under_other_settings_is_not_let_go() {
+    let mut plane = Plane::new("{mode: Auto}").tainted(maintenance());
+    assert!(plane.step() && plane.step());
+    assert!(is_held(&plane.evacuations[0]));
+    plane.settings = settings("{mode: Ask}");
+    plane.settle();
+    assert_eq!(plane.evacuations.len(), 1);
+    let spec = &plane.evacuations[0]["spec"];
+    assert_eq!(
+        (&spec["approval"], spec.get("paused")),
+        (&json!({"before": ["Moving"]}), None)
+    );
+    // One that another cause has left held is not taken for the answer to this one.
+    let mut plane = Plane::new("{mode: Auto}").tainted(maintenance());
+    assert!(plane.step() && plane.step());
+    plane.clusters[0]["metadata"]["annotations"] = json!({});
+    plane.settings = settings("{mode: Ask}");
+    plane.settle();
+    assert_eq!(plane.evacuations.len(), 1);
+    assert_eq!(
+        plane.evacuations[0]["spec"]["approval"],
+        json!({"before": ["Moving"]})
+    );
+}
+
+#[test]
+fn one_that_turns_back_is_no_answer_to_another_cause() {
+    let mut plane = Plane::new("{mode: Auto}").tainted(maintenance());
+    plane.settle();
+    let first = name_of(&plane.evacuations[0]).to_owned();
+    plane.is("Ending");
+    plane.evacuations[0]["spec"]["abort"] = json!(true);
+    assert_eq!(plane.next(), None);
+    plane.taint(json!({"key": "power", "effect": "NoExecute"}));
+    assert_eq!(plane.next(), None, "it comes to its end first");
+    plane.is("Aborted");
+    plane.now = "2026-01-02T05:00:00Z".parse().unwrap();
+    plane.settle();
+    assert_eq!(plane.evacuations.len(), 1);
+    assert_ne!(name_of(&plane.evacuations[0]), first);
+}
+
+#[test]
+fn syncs_that_mean_different_causes_do_not_take_turns() {
+    let taint_only = settings("{mode: Auto, causes: [NoExecute]}");
+    let cordon_only = settings("{mode: Auto, causes: [Cordon]}");
+    let mut plane = Plane::new("{mode: Auto}").tainted(maintenance());
+    plane.taint(taint(meta::TAINT_UNSCHEDULABLE, "NoSchedule"));
+    for round in 0..4 {
+        (plane.sync, plane.settings) = match round % 2 {
+            0 => ("s1", taint_only.clone()),
+            _ => ("s2", cordon_only.clone()),
+        };
+        plane.settle();
+        plane.is("Completed");
+        plane.now = format!("2026-01-02T0{}:00:00Z", 4 + round).parse().unwrap();
+    }
+    let writes = plane.writes;
+    plane.settle();
+    assert_eq!(plane.writes, writes);
+    assert_eq!(plane.answer().unwrap().causes.len(), 2);
+    assert!(
+        name_of(&plane.evacuations[0]).contains("20260102-040000"),
+        "the second, and no third"
+    );
+}
+
+#[test]
+fn a_copy_of_what_was_set_off_is_a_persons() {
+    let mut plane = Plane::new("{mode: Auto}").tainted(maintenance());
+    plane.settle();
+    let mut copy = plane.evacuations[0].clone();
+    copy["metadata"]["name"] = json!("mine");
+    copy["status"] = json!({"phase": "Completed"});
+    plane.evacuations.push(copy);
+    plane.untaint();
+    plane.settle();
+    let names: Vec<_> = plane.evacuations.iter().map(name_of).collect();
+    assert_eq!(names, ["mine"]);
+}
+
+#[test]
+fn what_another_sync_has_announced_and_not_created_is_told() {
+    let mut plane = Plane::new("{mode: Auto}").tainted(maintenance());
+    assert!(plane.step());
+    plane.sync = "renamed";
+    assert_eq!(plane.next(), None);
+    assert!(
+        plane.told().contains("another one is to create Evacuation"),
+        "{}",
+        plane.told()
+    );
+}
+
+#[test]
+fn a_persons_evacuation_of_a_part_is_told() {
+    let mut plane = Plane::new("{mode: Auto}").tainted(maintenance());
+    let spec = json!({"cluster": "east", "select": {"namespaces": ["other"]}});
+    plane.evacuations.push(person(&spec, "Moving"));
+    plane.settle();
+    assert!(
+        plane.told().contains("moves a part of what runs in east"),
+        "{}",
+        plane.told()
+    );
 }
 
 #[test]

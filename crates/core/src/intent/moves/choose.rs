@@ -150,6 +150,9 @@ impl<'a> Headroom<'a> {
             if let Some(taint) = taints.find(|taint| taint.effect != "PreferNoSchedule") {
                 return Some(format!("its taint {} is not tolerated", taint.key));
             }
+            if let Some(taint) = placement.evicted_by(cluster) {
+                return Some(format!("its taint {} is tolerated for a while only", taint.key));
+            }
             if let Err(finding) = keeps_target(placement, name, self.clusters, in_use(candidate.binding)) {
                 return Some(finding.message);
             }
