@@ -15,6 +15,7 @@ use crate::support::wait::until;
 const CLUSTERS: Resource = Resource::new("cluster.karmada.io", "clusters");
 const EVACUATIONS: Resource = Resource::new("cutover.dev", "evacuations");
 const MIGRATIONS: Resource = Resource::new("cutover.dev", "migrations");
+const PLANS: Resource = Resource::new("cutover.dev", "failoverplans");
 const CLAIMS: Resource = Resource::new("cutover.dev", "claims");
 const BINDINGS: Resource = Resource::new("work.karmada.io", "resourcebindings");
 
@@ -172,14 +173,6 @@ impl Stage {
         .await;
     }
 
-    /// Runs to the end, as soon as the process before has let go of its directory.
-    async fn run(&self) {
-        while let Err(error) = self.plane.try_run().await {
-            assert!(error.to_string().contains("another process uses"), "{error}");
-            tokio::time::sleep(std::time::Duration::from_millis(20)).await;
-        }
-    }
-
     /// What the roles that come along have to allow for this: sync's other writes are the user's to allow.
     fn note_rights(&self) {
         let mut asked = roles::asked(self.world.traffic());
@@ -240,15 +233,15 @@ async fn where_nobody_is_asked_it_moves_at_once_and_once() {
     .await;
     // Another process finds that all is done; a person who has deleted it is not contradicted.
     drop(running);
-    stage.run().await;
+    stage.plane.run().await;
     assert_eq!(stage.phases(), ["Completed"]);
     let name = stage.answer().unwrap()["evacuation"].as_str().unwrap().to_owned();
     stage.plane.server.delete(&EVACUATIONS, None, &name);
     let running = stage.plane.start();
     until("it is gone", || stage.evacuations().is_empty()).await;
     drop(running);
-    stage.run().await;
-    stage.run().await;
+    stage.plane.run().await;
+    stage.plane.run().await;
     assert!(stage.evacuations().is_empty(), "{:?}", stage.phases());
     stage.is_clean();
 }
@@ -305,8 +298,8 @@ async fn a_process_that_dies_at_any_write_leaves_one_evacuation() {
         assert!(stage.plane.run_until(write, answered).await, "{write}");
         seen.insert((stage.answer().is_some(), stage.evacuations().len()));
         let named = stage.answer().map(|answer| answer["evacuation"].clone());
-        stage.run().await;
-        stage.run().await;
+        stage.plane.run().await;
+        stage.plane.run().await;
         let all = stage.evacuations();
         assert_eq!(all.len(), 1, "{write} {answered}");
         let name = &all[0]["metadata"]["name"];
@@ -412,7 +405,6 @@ async fn without_time_a_failover_plan_keeps_the_state() {
     let stage = Stage::with(AUTO, &["orders"], "").await;
     let plan = "apiVersion: cutover.dev/v1alpha1\nkind: FailoverPlan\nmetadata: {name: orders, namespace: shop}\nspec:\n  \
                 workload: {apiVersion: flink.apache.org/v1beta1, kind: FlinkDeployment, name: orders}\n";
-    const PLANS: Resource = Resource::new("cutover.dev", "failoverplans");
     stage.plane.push(&[("plan.yaml", plan)]);
     let _running = stage.plane.start();
     let phase = || {

@@ -16,6 +16,7 @@ use http::{Method, Request};
 use kube::client::Body;
 use serde_json::Value;
 use tempfile::TempDir;
+use tokio::runtime::Builder;
 use tokio::sync::Notify;
 use tokio::task::JoinHandle;
 use tokio_util::sync::{CancellationToken, DropGuard};
@@ -67,14 +68,12 @@ impl Plane {
 
     /// A new reconciler does all there is to do.
     pub async fn run(&self) -> Summary {
-        self.run_with(self.client(usize::MAX, Arc::default()))
-            .await
-            .unwrap()
+        self.try_run().await.unwrap()
     }
 
     /// A new reconciler does all there is to do, or says why it can't begin.
     pub async fn try_run(&self) -> Result<Summary, Error> {
-        self.run_with(self.client(usize::MAX, Arc::default())).await
+        run_with(self.repo(), self.client(usize::MAX, Arc::default())).await
     }
 
     /// A new reconciler runs until it is dropped.
@@ -95,18 +94,28 @@ impl Plane {
         }
     }
 
-    /// A new reconciler runs until a write that it never gets to send, or whose answer it never gets. Returns whether
-    /// it came so far.
+    /// A new reconciler runs until a write that it never gets to send, or whose answer it never gets: then it and all of its tasks are
+    /// gone, as with a process. Returns whether it came so far.
     pub async fn run_until(&self, write: usize, answered: bool) -> bool {
+        let own = Builder::new_current_thread().enable_all().build().unwrap();
         let stopped = Arc::new(Notify::new());
-        let client = self.stopping_client(write, answered, Arc::clone(&stopped));
-        tokio::select! {
-            done = self.run_with(client) => {
-                done.unwrap();
-                false
-            }
-            () = stopped.notified() => true,
-        }
+        let client = {
+            let _entered = own.enter();
+            self.stopping_client(write, answered, Arc::clone(&stopped))
+        };
+        let run = run_with(self.repo(), client);
+        let process = tokio::task::spawn_blocking(move || {
+            own.block_on(async {
+                tokio::select! {
+                    done = run => {
+                        done.unwrap();
+                        false
+                    }
+                    () = stopped.notified() => true,
+                }
+            })
+        });
+        process.await.unwrap()
     }
 
     /// Runs and returns what became of the sync.
@@ -142,12 +151,6 @@ impl Plane {
 
     pub fn repo(&self) -> repo::Options {
         options(self.origin.url(), self.state.path())
-    }
-
-    async fn run_with(&self, client: kube::Client) -> Result<Summary, Error> {
-        let options = Options::new(self.repo(), Cluster::from_client(client, Limits::default()));
-        let run = reconcile::once(options, CancellationToken::new());
-        tokio::time::timeout(Duration::from_mins(1), run).await.unwrap()
     }
 
     fn client(&self, stop: usize, stopped: Arc<Notify>) -> kube::Client {
@@ -238,6 +241,12 @@ impl Plane {
         self.server
             .patch(&CONFIG_MAPS, Some("shop"), name, None, &patch, manager);
     }
+}
+
+async fn run_with(repo: repo::Options, client: kube::Client) -> Result<Summary, Error> {
+    let options = Options::new(repo, Cluster::from_client(client, Limits::default()));
+    let run = reconcile::once(options, CancellationToken::new());
+    tokio::time::timeout(Duration::from_mins(1), run).await.unwrap()
 }
 
 /// A reconciler at work; it ends when this is dropped.

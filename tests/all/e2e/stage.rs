@@ -177,7 +177,7 @@ async fn until_none_is_left(mut find: impl AsyncFnMut() -> Vec<String>, is: &str
     .await;
     left.into_iter()
         .map(|object| format!("{object} {is}"))
-        .inspect(say)
+        .inspect(|line| say(line))
         .collect()
 }
 
