@@ -2,7 +2,7 @@
 //! a thousand folders deep nor one tree under a billion names cost more than the objects that there are. libgit2's own walks
 //! (`insert_walk`, `insert_commit`) use the stack, and visit every file of commits that are known already.
 
-use std::collections::HashSet;
+use std::collections::{HashMap, HashSet};
 
 use git2::{ObjectType, OdbLookupFlags, Oid, PackBuilder, Repository, Tree};
 
@@ -41,6 +41,9 @@ fn commit(from: &Repository, loose: &Loose, id: Oid) -> Result<Header, git2::Err
 
 /// Adds commits and what they need, as far as it is lacked. What is in the same place of a commit's first parent is not
 /// looked at: the parent is among the commits, or known.
+///
+/// Each commit comes after its first parent. A tree is looked at once; when it comes back later in the history, everything
+/// in it was added with a commit before. The other way round it would be left to a parent, and never looked at there.
 pub(super) fn insert(
     from: &Repository,
     pack: &mut PackBuilder<'_>,
@@ -55,14 +58,26 @@ pub(super) fn insert(
         visited: HashSet::new(),
         trees: Vec::new(),
     };
+    let (mut order, mut headers) = (Vec::new(), HashMap::new());
     for id in commits {
         let id = id?;
-        let header = commit(from, &walk.loose, id)?;
-        walk.add(id)?;
-        let before = header.parents.first();
-        let before = before.and_then(|parent| commit(from, &walk.loose, *parent).ok());
-        walk.trees.push((before.map(|before| before.tree), header.tree));
-        walk.visit()?;
+        order.push(id);
+        headers.insert(id, commit(from, &walk.loose, id)?);
+    }
+    for id in order {
+        let mut line = Vec::new();
+        let mut next = Some(id);
+        while let Some((id, header)) = next.and_then(|id| headers.remove_entry(&id)) {
+            next = header.parents.first().copied();
+            line.push((id, header));
+        }
+        for (id, header) in line.into_iter().rev() {
+            walk.add(id)?;
+            let before = header.parents.first();
+            let before = before.and_then(|parent| commit(from, &walk.loose, *parent).ok());
+            walk.trees.push((before.map(|before| before.tree), header.tree));
+            walk.visit()?;
+        }
     }
     Ok(())
 }
@@ -139,6 +154,7 @@ impl<'a, F: Fn(Oid) -> bool> Walk<'a, '_, F> {
 mod tests {
     use git2::{Signature, Time};
 
+    use super::super::local;
     use super::*;
 
     /// Commits trees that lie in each other, each under so many names.
@@ -155,6 +171,86 @@ mod tests {
         let tree = repo.find_tree(inside.0).unwrap();
         repo.commit(Some("refs/heads/main"), &who, &who, "m", &tree, &[])
             .unwrap()
+    }
+
+    /// Few files with few contents, so trees come back; with merges. Returns the commits.
+    fn history(repo: &Repository, rng: &mut fastrand::Rng, count: usize) -> Vec<Oid> {
+        let who = Signature::new("a", "a@b", &Time::new(0, 0)).unwrap();
+        let mut commits: Vec<Oid> = Vec::new();
+        for number in 0..count {
+            let mut root = repo.treebuilder(None).unwrap();
+            for folder in ["d", "e"] {
+                let mut inside = repo.treebuilder(None).unwrap();
+                for file in ["f", "g"] {
+                    let content = format!("{folder}/{file} {}", rng.u8(0..2));
+                    let blob = repo.blob(content.as_bytes()).unwrap();
+                    if rng.u8(0..4) > 0 {
+                        inside.insert(file, blob, 0o100_644).unwrap();
+                    }
+                }
+                if rng.bool() {
+                    root.insert(folder, inside.write().unwrap(), 0o040_000).unwrap();
+                }
+            }
+            let file = repo.blob(&[rng.u8(b'0'..b'2')]).unwrap();
+            root.insert("a", file, 0o100_644).unwrap();
+            let tree = repo.find_tree(root.write().unwrap()).unwrap();
+            let recent = commits.len().saturating_sub(3)..commits.len();
+            let mut parents: Vec<Oid> = recent.map(|at| commits[at]).filter(|_| rng.bool()).collect();
+            rng.shuffle(&mut parents);
+            let parents: Vec<_> = parents.iter().map(|id| repo.find_commit(*id).unwrap()).collect();
+            let parents: Vec<_> = parents.iter().collect();
+            commits.push(
+                repo.commit(None, &who, &who, &number.to_string(), &tree, &parents)
+                    .unwrap(),
+            );
+        }
+        commits
+    }
+
+    /// Every commit that can be reached has all its files.
+    fn is_whole(repo: &Repository, tips: &[Oid]) -> bool {
+        let mut walk = repo.revwalk().unwrap();
+        tips.iter().for_each(|tip| walk.push(*tip).unwrap());
+        walk.map(|id| repo.find_commit(id.unwrap()).unwrap().tree_id())
+            .all(|tree| {
+                let mut trees = vec![tree];
+                while let Some(id) = trees.pop() {
+                    let Ok(tree) = repo.find_tree(id) else {
+                        return false;
+                    };
+                    for entry in &tree {
+                        match entry.kind() {
+                            Some(ObjectType::Tree) => trees.push(entry.id()),
+                            _ if repo.find_blob(entry.id()).is_err() => return false,
+                            _ => {}
+                        }
+                    }
+                }
+                true
+            })
+    }
+
+    #[test]
+    fn whatever_comes_back_in_a_history_all_of_it_is_there() {
+        for seed in 0..200 {
+            let mut rng = fastrand::Rng::with_seed(seed);
+            let directory = tempfile::tempdir().unwrap();
+            let [from, to] = ["from", "to"].map(|name| {
+                let repo = Repository::init_bare(directory.path().join(name)).unwrap();
+                repo.odb().unwrap().add_new_mempack_backend(1000).unwrap();
+                repo
+            });
+            let commits = history(&from, &mut rng, 12);
+            let mut known: Vec<Oid> = Vec::new();
+            // All at once, or in parts.
+            for end in [rng.usize(1..12), 12] {
+                let tips: Vec<Oid> = commits[..end].to_vec();
+                local::copy(&from, &to, &tips, &known).unwrap();
+                assert!(is_whole(&to, &tips), "seed {seed}, {end} commits");
+                known = tips;
+            }
+        }
     }
 
     #[test]

@@ -214,6 +214,37 @@ mod tests {
     }
 
     #[test]
+    fn repacking_keeps_what_a_change_and_its_revert_leave_alone() {
+        let directory = tempfile::tempdir().unwrap();
+        let repo = Repository::init_bare(directory.path()).unwrap();
+        let blob = repo.blob(b"kept").unwrap();
+        let other = repo.blob(b"other").unwrap();
+        let mut parent = None;
+        for (time, files) in (0..).zip([&[("a", blob)][..], &[("a", blob), ("b", other)], &[("a", blob)]]) {
+            let who = git2::Signature::new("a", "a@b", &git2::Time::new(time, 0)).unwrap();
+            let mut tree = repo.treebuilder(None).unwrap();
+            for (file, content) in files {
+                tree.insert(file, *content, 0o100_644).unwrap();
+            }
+            let tree = repo.find_tree(tree.write().unwrap()).unwrap();
+            let parents: Vec<_> = parent
+                .map(|id| repo.find_commit(id).unwrap())
+                .into_iter()
+                .collect();
+            let parents: Vec<_> = parents.iter().collect();
+            parent = Some(
+                repo.commit(Some("refs/remotes/origin/main"), &who, &who, "m", &tree, &parents)
+                    .unwrap(),
+            );
+        }
+
+        repack(&repo, &directory.path().join("objects")).unwrap();
+
+        let fresh = Repository::open_bare(directory.path()).unwrap();
+        assert_eq!(fresh.find_blob(blob).unwrap().content(), b"kept");
+    }
+
+    #[test]
     fn many_small_packs_become_one_and_the_large_one_is_left_alone() {
         let directory = tempfile::tempdir().unwrap();
         let repo = Repository::init_bare(directory.path()).unwrap();
