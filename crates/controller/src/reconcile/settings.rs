@@ -21,7 +21,7 @@ use crate::telemetry::FETCH;
 /// How long a conversation that was broken off may still have the mirror.
 const LEFT_WITHIN: Duration = Duration::from_secs(10);
 const LOOK_AGAIN: Duration = Duration::from_millis(100);
-/// Between two tries to reach Git at the start.
+/// Between two tries to read the file.
 const LOOK_EVERY: Duration = Duration::from_secs(5);
 
 /// The file and what it says.
@@ -137,6 +137,11 @@ impl Settings {
                 Ok(_) => continue,
                 Err(error) => {
                     tracing::warn!(%error, "cutover.yaml cannot be read; what it said before stays in force");
+                    // With another revision at once: without one there would be no other occasion.
+                    if let Ok(Err(_)) = tokio::time::timeout(LOOK_EVERY, desired.changed()).await {
+                        std::future::pending::<()>().await;
+                    }
+                    desired.mark_changed();
                     continue;
                 }
             };

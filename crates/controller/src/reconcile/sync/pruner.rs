@@ -38,14 +38,39 @@ pub(super) struct Pruner {
     pub(super) failed: BTreeMap<ObjectKey, String>,
     /// Why Git could not be asked for its newest revision.
     pub(super) unreachable: Option<String>,
-    /// Whether `cutover.yaml` of a revision says what this sync was made from; why not.
-    pub(super) settings: Option<(Revision, Option<String>)>,
+    /// Whether `cutover.yaml` says what this sync was made from.
+    pub(super) settings: Option<Settings>,
     /// What was deleted since this revision came.
     pub(super) deleted: BTreeSet<ObjectKey>,
     /// The parent may say more than there is.
     pub(super) untidy: bool,
     /// Something happened that pruning may depend on.
     pub(super) due: bool,
+}
+
+/// What was seen of `cutover.yaml` in a revision.
+#[derive(Debug)]
+pub(super) struct Settings {
+    pub(super) revision: Revision,
+    /// Whether it says what the sync was made from, or why that could not be read.
+    pub(super) same: Result<bool, String>,
+}
+
+impl Settings {
+    /// Returns whether there is no more to find out about a revision: what could not be read may be read the next time.
+    pub(super) fn are_known_of(&self, revision: &Revision) -> bool {
+        self.revision == *revision && self.same.is_ok()
+    }
+
+    /// Says why it isn't certain that the sync is what a revision asks for.
+    pub(super) fn doubt(&self, revision: &Revision) -> Option<String> {
+        let doubt = match &self.same {
+            Ok(true) => None,
+            Ok(false) => Some("cutover.yaml has changed".to_owned()),
+            Err(why) => Some(format!("cutover.yaml: {why}")),
+        };
+        doubt.filter(|_| self.revision == *revision)
+    }
 }
 
 /// What is known of a parent.
