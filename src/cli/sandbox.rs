@@ -11,6 +11,7 @@ use super::{output, signal};
 use cutover_cluster::{ConnectOptions, connect, install_crds};
 use cutover_core::error::{Error, Result};
 use cutover_sandbox::api::label_name_mistake;
+use cutover_sandbox::karmada::Features;
 use cutover_sandbox::world::{Kubeconfigs, World, WorldOptions};
 
 /// How long Karmada lets the name of a cluster be.
@@ -33,6 +34,9 @@ pub struct Sandbox {
         value_parser = member
     )]
     members: Vec<String>,
+    /// Evict workloads from clusters with a `NoExecute` taint, as Karmada does with this flag
+    #[arg(long)]
+    enable_no_execute_taint_eviction: bool,
 }
 
 /// Reads the name of a member: one that Karmada takes.
@@ -54,7 +58,19 @@ impl Sandbox {
         let temporary = tempfile::tempdir()
             .map_err(|error| Error::user(format!("cannot make a temporary directory: {error}")))?;
         let dir = self.dir.unwrap_or_else(|| temporary.path().to_owned());
-        let (_world, kubeconfigs) = start(self.members, self.port, &dir).await?;
+        let (_world, kubeconfigs) = start(
+            WorldOptions {
+                members: self.members,
+                features: Features {
+                    no_execute_eviction: self.enable_no_execute_taint_eviction,
+                    ..Features::default()
+                },
+                ..WorldOptions::default()
+            },
+            self.port,
+            &dir,
+        )
+        .await?;
         output::data(format!("{}\n", kubeconfigs.control.display()))?;
         let kubeconfig = kubeconfigs.control.display();
         output::note("A Karmada control plane is served; its members:");
@@ -74,14 +90,13 @@ impl Sandbox {
 }
 
 /// Starts a world with cutover's CRDs in it and serves it on this machine.
-pub async fn start(members: Vec<String>, port: u16, dir: &std::path::Path) -> Result<(World, Kubeconfigs)> {
+pub async fn start(options: WorldOptions, port: u16, dir: &std::path::Path) -> Result<(World, Kubeconfigs)> {
     std::fs::create_dir_all(dir)
         .map_err(|error| Error::user(format!("cannot make {}: {error}", dir.display())))?;
     let world = World::start(WorldOptions {
-        members,
         seed: fastrand::u64(..),
         start: Timestamp::now(),
-        ..WorldOptions::default()
+        ..options
     });
     let address = SocketAddr::from((Ipv4Addr::LOCALHOST, port));
     let kubeconfigs = world.serve(address, dir).await.map_err(|error| {

@@ -18,9 +18,9 @@ use cutover_sandbox::ledger::{Origin, Run};
 const IMAGE: &str = "registry.example.com/shop/orders:1.4.0";
 /// The sandbox can't pull an image whose tag says that it is broken.
 const BROKEN_IMAGE: &str = "registry.example.com/shop/orders:2.0.0-broken";
-const POLICY: &str = "policies/orders.yaml";
+pub const POLICY: &str = "policies/orders.yaml";
 /// Where the policy of the example lets the job run.
-const ANYWHERE: &str = "clusterNames: [east, west, north]";
+pub const ANYWHERE: &str = "clusterNames: [east, west, north]";
 const ALL: usize = 3;
 /// How long a phase may take that takes a second or two here.
 const AMPLE: &str = "15s";
@@ -38,6 +38,7 @@ pub async fn play(chapter: Chapter, stage: &Stage, before: &Run) -> Result<()> {
         Chapter::Policy => kinds::policy(stage).await,
         Chapter::Shift => kinds::shift(stage).await,
         Chapter::Evacuation => kinds::evacuation(stage, before).await,
+        Chapter::Taint => kinds::taint(stage, before).await,
     }
 }
 

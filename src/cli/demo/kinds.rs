@@ -1,12 +1,13 @@
-//! The chapters of the intents other than migrations: a freeze, a guarded failover, a rollout, a shift, an evacuation.
+//! The chapters of the intents other than migrations: a freeze, a guarded failover, a rollout, a shift, evacuations.
 
 use std::cell::RefCell;
 
-use serde_json::Value;
+use jiff::Timestamp;
+use serde_json::{Value, json};
 
-use super::chapters::{push, replace};
+use super::chapters::{ANYWHERE, POLICY, push, replace};
 use super::stage::{DEPLOYMENTS, NAMESPACE, Stage};
-use super::tell::{GOOD, QUIET, apply, check, done, file, trouble};
+use super::tell::{GOOD, QUIET, apply, check, command, done, file, trouble};
 use crate::cli::example;
 use cutover_core::api::StepRecord;
 use cutover_core::error::{Error, Result};
@@ -210,29 +211,71 @@ pub async fn evacuation(stage: &Stage, before: &Run) -> Result<()> {
     intent.take_away(stage, "Maintenance is over").await
 }
 
-/// A file that asks for something, and the object that it becomes.
+/// Nobody asks for an evacuation: somebody taints the cluster, and Karmada would evict the job without its state.
+pub async fn taint(stage: &Stage, before: &Run) -> Result<()> {
+    let home = before.writer.cluster.as_str();
+    let tolerating = format!(
+        "{ANYWHERE}\n    clusterTolerations:\n    - {{key: maintenance, operator: Exists, effect: NoExecute, tolerationSeconds: 300}}"
+    );
+    let policy = stage.clone.dir.join(POLICY);
+    replace(&policy, ANYWHERE, &tolerating)?;
+    push(
+        stage,
+        "Leave orders five minutes before Karmada evicts it",
+        &[format!("~ {POLICY}: clusterTolerations, tolerationSeconds: 300")],
+    )?;
+    stage.tolerates_a_taint().await?;
+    command(&format!("karmadactl taint clusters {home} maintenance:NoExecute"))?;
+    let taint = json!([{"key": "maintenance", "effect": "NoExecute", "timeAdded": Timestamp::now()}]);
+    stage.taint(home, taint)?;
+    let name = stage.evacuated(home).await?;
+    done(format!("cutover creates the Evacuation {name}"))?;
+    let intent = Intent::new("Evacuation", "evacuations", None, name);
+    intent.is(stage, "Completed").await?;
+    let run = stage.running().await?;
+    check(
+        run.writer.cluster.as_str() != home,
+        &format!("the job has left {home}"),
+    )?;
+    from_a_handle(&run)?;
+    check(!stage.is_evicted(), "Karmada has evicted nothing")?;
+    done(format!(
+        "orders runs in {} now, from its savepoint; Karmada had nothing to evict",
+        run.writer.cluster
+    ))?;
+    command(&format!(
+        "karmadactl taint clusters {home} maintenance:NoExecute-"
+    ))?;
+    stage.taint(home, json!([]))?;
+    intent.is_gone(stage).await?;
+    done("the taint is gone, and so is the Evacuation with its cordon")?;
+    replace(&policy, &tolerating, ANYWHERE)?;
+    push(stage, "Let Karmada evict orders at once", &[])
+}
+
+/// What asks for something: a file, or a cluster; and the object that it becomes.
 struct Intent {
     kind: &'static str,
     resource: Resource,
     /// `None`: of cluster scope.
     namespace: Option<&'static str>,
-    name: &'static str,
+    name: String,
     /// The steps that have been told.
     told: RefCell<Vec<StepRecord>>,
 }
 
 impl Intent {
-    const fn new(
+    fn new(
         kind: &'static str,
         plural: &'static str,
         namespace: Option<&'static str>,
-        name: &'static str,
+        name: impl Into<String>,
     ) -> Self {
         Self {
             kind,
             resource: Resource::new("cutover.dev", plural),
             namespace,
-            name,
+            name: name.into(),
             told: RefCell::new(Vec::new()),
         }
     }
@@ -261,13 +304,16 @@ impl Intent {
         std::fs::remove_file(&path)
             .map_err(|error| Error::user(format!("cannot remove {}: {error}", path.display())))?;
         push(stage, message, &[format!("- {}", self.file())])?;
-        let gone = || {
-            stage
-                .object(&self.resource, self.namespace, self.name)
-                .is_none()
-                .then_some(())
-        };
+        self.is_gone(stage).await
+    }
+
+    async fn is_gone(&self, stage: &Stage) -> Result<()> {
+        let gone = || self.object(stage).is_none().then_some(());
         stage.until(&format!("{} to be gone", self.name), gone).await
+    }
+
+    fn object(&self, stage: &Stage) -> Option<Value> {
+        stage.object(&self.resource, self.namespace, &self.name)
     }
 
     /// Tells its steps as they end, until it is in a phase.
@@ -282,7 +328,7 @@ impl Intent {
         let what = format!("{} {what}", self.name);
         stage
             .until(&what, || {
-                let object = stage.object(&self.resource, self.namespace, self.name)?;
+                let object = self.object(stage)?;
                 let status = object["status"].clone();
                 let steps: Vec<StepRecord> =
                     serde_json::from_value(status["steps"].clone()).unwrap_or_default();

@@ -62,6 +62,8 @@ enum Chapter {
     Shift,
     /// A cluster is emptied
     Evacuation,
+    /// A cluster is tainted, and that is enough to empty it
+    Taint,
 }
 
 impl Chapter {
@@ -78,6 +80,7 @@ impl Chapter {
             Self::Policy => "A policy by which changes roll",
             Self::Shift => "Replicas that move",
             Self::Evacuation => "A cluster is emptied",
+            Self::Taint => "A taint that becomes an evacuation",
         }
     }
 }

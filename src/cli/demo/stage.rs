@@ -17,14 +17,17 @@ use cutover_core::api::{self, Migration, Phase, StepRecord};
 use cutover_core::error::{Error, Result};
 use cutover_core::intent::record::{self, Record};
 use cutover_git::{Branch, Repo};
+use cutover_karmada::meta;
 use cutover_karmada::name::{Gvk, ObjectKey};
 use cutover_sandbox::api::{ListOptions, Object, Patch, Resource, WriteOptions};
+use cutover_sandbox::karmada::Features;
 use cutover_sandbox::ledger::{Run, Verdict};
-use cutover_sandbox::world::{Kubeconfigs, World};
+use cutover_sandbox::world::{Kubeconfigs, World, WorldOptions};
 
 pub const DEPLOYMENTS: Resource = Resource::new("apps", "deployments");
 const PODS: Resource = Resource::new("", "pods");
 const JOBS: Resource = Resource::new("flink.apache.org", "flinkdeployments");
+const EVACUATIONS: Resource = Resource::new("cutover.dev", "evacuations");
 const MIGRATIONS: Resource = Resource::new("cutover.dev", "migrations");
 const BINDINGS: Resource = Resource::new("work.karmada.io", "resourcebindings");
 const CLUSTERS: Resource = Resource::new("cluster.karmada.io", "clusters");
@@ -104,8 +107,15 @@ impl Ground {
 impl Stage {
     /// Sets everything up. The reconciler goes on until the stage is struck.
     pub async fn set(dir: &Path) -> Result<(Self, JoinHandle<Result<()>>)> {
-        let members = ["east", "west", "north"].map(str::to_owned).to_vec();
-        let (world, kubeconfigs) = sandbox::start(members, 0, &dir.join("kubeconfigs")).await?;
+        let options = WorldOptions {
+            members: ["east", "west", "north"].map(str::to_owned).to_vec(),
+            features: Features {
+                no_execute_eviction: true,
+                ..Features::default()
+            },
+            ..WorldOptions::default()
+        };
+        let (world, kubeconfigs) = sandbox::start(options, 0, &dir.join("kubeconfigs")).await?;
         let remote = dir.join("shop.git");
         let clone = Clone::make(&remote, &dir.join("shop"))?;
         example::write(&clone.dir)?;
@@ -340,6 +350,38 @@ impl Stage {
         self.patch(&BINDINGS, Some(NAMESPACE), BINDING, patch)
     }
 
+    /// Waits until the applied placement tolerates a taint for a time.
+    pub async fn tolerates_a_taint(&self) -> Result<()> {
+        self.until("the policy to be applied", || {
+            let applied = self.binding()["metadata"]["annotations"][meta::APPLIED_PLACEMENT].clone();
+            applied.as_str()?.contains("tolerationSeconds").then_some(())
+        })
+        .await
+    }
+
+    /// Somebody gives a cluster these taints, and no other.
+    pub fn taint(&self, cluster: &str, taints: Value) -> Result<()> {
+        self.patch(&CLUSTERS, None, cluster, json!({"spec": {"taints": taints}}))
+    }
+
+    /// Waits until a cluster has an Evacuation, and returns its name.
+    pub async fn evacuated(&self, cluster: &str) -> Result<String> {
+        let server = self.world.control_plane();
+        self.until(&format!("an evacuation of {cluster}"), || {
+            let all = server.list(&EVACUATIONS, None, &ListOptions::default());
+            let all = all.map(|all| all.items).unwrap_or_default();
+            let one = all.iter().find(|one| one["spec"]["cluster"] == cluster)?;
+            one["metadata"]["name"].as_str().map(str::to_owned)
+        })
+        .await
+    }
+
+    /// Returns whether Karmada has taken the job out of a cluster, or is about to.
+    pub fn is_evicted(&self) -> bool {
+        let tasks = &self.binding()["spec"]["gracefulEvictionTasks"];
+        tasks.as_array().is_some_and(|tasks| !tasks.is_empty())
+    }
+
     /// Somebody labels a cluster: the scheduler looks at every binding anew that could go there.
     pub fn label_cluster(&self, name: &str) -> Result<()> {
         self.patch(
@@ -440,14 +482,15 @@ fn gave_up(what: &str) -> Error {
     ))
 }
 
-/// Has each phase committed by itself, however fast they follow each other: it is a story. What a chapter takes out of Git goes, and
-/// a policy that names another cluster moves its workload.
+/// Has each phase committed by itself, however fast they follow each other: it is a story. What a chapter takes out of Git goes, a
+/// policy that names another cluster moves its workload, and a cluster that is tainted is evacuated.
 fn tell_every_phase(dir: &Path) -> Result<()> {
     let path = dir.join(cutover_core::config::PATH);
     let text = std::fs::read_to_string(&path)
         .map_err(|error| Error::user(format!("cannot read {}: {error}", path.display())))?;
     let branch = format!("  branch: {STATUS_BRANCH}\n");
     let text = text.replace(&branch, &format!("{branch}  every: 1s\n"));
-    let own = "  path: .\n  prune: true\n  gate: {migrations: {mode: Auto, verify: {healthyFor: 1s}}}\n";
+    let own = "  path: .\n  prune: true\n  gate:\n    migrations: {mode: Auto, verify: {healthyFor: 1s}}\n    \
+               evacuations: {mode: Auto, verify: {healthyFor: 1s}}\n";
     example::write_file(&path, &text.replace("  path: .\n", own))
 }
