@@ -392,11 +392,18 @@ async fn a_cordon_counts_where_it_is_listed() {
 }
 
 #[tokio::test]
-async fn where_there_is_time_nothing_is_told() {
+async fn what_waits_for_a_person_is_told_with_its_time() {
     let stage = Stage::new(ASK).await;
     stage.taint();
-    assert_eq!(stage.problems().await, "");
+    stage.plane.run().await;
+    stage.plane.run().await;
     assert!(stage.waits_for_approval());
+    let told = stage.problems().await;
+    assert!(
+        told.contains("shop/orders is not being moved") && told.contains("has to be approved"),
+        "{told}"
+    );
+    stage.all_stayed();
 }
 
 /// Its policy tolerates nothing: Karmada evicts it at once, and the guard holds what it creates elsewhere.

@@ -401,6 +401,64 @@ async fn a_cluster_without_room_is_not_chosen_and_one_that_is_emptied_neither() 
 }
 
 #[tokio::test(start_paused = true)]
+async fn what_could_not_move_is_tried_again_where_that_is_asked_for() {
+    let stage = three().await;
+    for other in ["north", "west"] {
+        stage.set_taints(other, json!([{"key": "busy", "effect": "NoSchedule"}]));
+    }
+    let _controller = stage.controller(Arc::new(NoFailpoints));
+    stage.ask("drain", &spec(&json!({"maxParallel": 3, "unmovable": "Retry"})));
+    stage.waits("drain", "tried again: ").await;
+    assert_eq!(stage.status("drain")["phase"], "Moving");
+    assert_eq!(stage.taints("east"), [CORDON]);
+    for other in ["north", "west"] {
+        stage.set_taints(other, json!([]));
+    }
+    stage.is("drain", "Completed").await;
+    stage.assert_all_left();
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_has_state_goes_first() {
+    let stage = Stage::start(EVACUATION, &[]).await.with_web(one_of_all()).await;
+    let _controller = stage.controller(Arc::new(NoFailpoints));
+    stage.ask("drain", &spec(&json!({})));
+    stage.is("drain", "Completed").await;
+    let status = stage.status("drain");
+    let moves = status["moves"].as_array().unwrap();
+    let mut begun: Vec<[&str; 2]> = moves
+        .iter()
+        .map(|one| [&one["startedAt"], &one["workload"]["kind"]].map(|text| text.as_str().unwrap()))
+        .collect();
+    begun.sort_unstable();
+    let kinds: Vec<&str> = begun.iter().map(|[_, kind]| *kind).collect();
+    assert_eq!(kinds, ["FlinkDeployment", "Deployment"]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_would_only_wait_takes_the_place_of_none_that_can_go() {
+    let stage = three().await;
+    // By name it would be the first.
+    let broken = json!({"spec": {"image": "orders:broken"}});
+    stage.patch(&JOBS, Some("shop"), "clicks", broken);
+    stage
+        .fleet
+        .until("it is not healthy", |_| !stage.runs("clicks", "east"))
+        .await;
+    let _controller = stage.controller(Arc::new(NoFailpoints));
+    stage.ask("drain", &spec(&json!({})));
+    stage
+        .fleet
+        .until("the others have left", |_| {
+            let status = stage.status("drain");
+            let has_moved = |name| state(&status, name) == "Moved";
+            status["moves"].is_array() && has_moved("orders") && has_moved("payments")
+        })
+        .await;
+    assert_ne!(state(&stage.status("drain"), "clicks"), "Moved");
+}
+
+#[tokio::test(start_paused = true)]
 async fn one_for_a_taint_empties_every_cluster_that_carries_it_for_as_long_as_it_stands() {
     let stage = three().await;
     let _controller = stage.controller(Arc::new(NoFailpoints));

@@ -251,7 +251,7 @@ impl Act {
         .await;
     }
 
-    async fn runs_somewhere(&self) -> [String; 2] {
+    pub async fn runs_somewhere(&self) -> [String; 2] {
         let mut clusters = Vec::new();
         until(&format!("{} runs somewhere", self.name), async || {
             clusters = self.where_it_runs().await;

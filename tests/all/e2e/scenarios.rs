@@ -34,6 +34,8 @@ macro_rules! scenarios {
 }
 
 scenarios! {
+    // The first: all that runs in the cluster leaves it.
+    "tainted": EVACUATIONS, evacuation::a_tainted_cluster_is_evacuated_before_karmada_evicts;
     "plain-move": MIGRATIONS, migration::moves_with_its_state;
     "with-policy": MIGRATIONS, migration::the_policy_of_the_same_push_names_the_target_alone;
     "policy-edit": MIGRATIONS, migration::an_edit_of_the_policy_moves_the_job_and_its_revert_moves_it_back;

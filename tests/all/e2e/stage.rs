@@ -25,7 +25,10 @@ impl Stage {
             "apiVersion": "cutover.dev/v1alpha1", "kind": "Config", "interval": "1s",
             "syncs": [{
                 "name": place.namespace, "path": "fleet", "prune": true, "pruneLimit": {"objects": 1000},
-                "gate": {"migrations": {"verify": {"healthyFor": "2s"}}},
+                "gate": {
+                    "migrations": {"verify": {"healthyFor": "2s"}},
+                    "evacuations": {"mode": "Auto", "select": {"namespaces": [place.namespace]}, "verify": {"healthyFor": "1s", "timeout": "60s"}},
+                },
             }],
         });
         let stage = Self {

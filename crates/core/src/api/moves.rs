@@ -140,6 +140,17 @@ pub struct Selection {
 }
 
 impl Selection {
+    /// Returns whether kind and namespace are meant; labels are the template's.
+    pub fn may_take(&self, group: &str, kind: &str, namespace: Option<&str>) -> bool {
+        let is_kind = |wanted: &String| match wanted.split_once('.') {
+            Some((wanted, of)) => wanted == kind && of == group,
+            None => wanted == kind,
+        };
+        let is_namespace = |wanted: &String| Some(wanted.as_str()) == namespace;
+        (self.kinds.is_empty() || self.kinds.iter().any(is_kind))
+            && (self.namespaces.is_empty() || self.namespaces.iter().any(is_namespace))
+    }
+
     fn is_everything(&self) -> bool {
         *self == Self::default()
     }
@@ -162,6 +173,8 @@ pub enum Unmovable {
     Wait,
     /// They stay, and the others move.
     Leave,
+    /// They stay, the others move, and then they are tried again until this intent is aborted or deleted.
+    Retry,
 }
 
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]

@@ -8,7 +8,7 @@ use serde_with::skip_serializing_none;
 
 use super::order::Graph;
 use super::{Config, Interval, PATH};
-use crate::api::{OnFailure, Targets, Verify, Window};
+use crate::api::{OnFailure, Selection, Targets, Verify, Window};
 use crate::lint::{Code, Finding};
 use crate::manifest::{self, Limits};
 
@@ -164,6 +164,9 @@ pub struct Evacuations {
     /// What of a cluster has it evacuated.
     #[schemars(length(min = 1))]
     pub causes: Vec<EvacuationCause>,
+    /// Which workloads are meant.
+    #[serde(skip_serializing_if = "is_default")]
+    pub select: EvacuationSelection,
     /// Where the workloads go.
     #[serde(skip_serializing_if = "is_default")]
     pub to: Targets,
@@ -185,11 +188,34 @@ impl Default for Evacuations {
         Self {
             mode: EvacuationsMode::default(),
             causes: vec![EvacuationCause::NoExecute, EvacuationCause::Deletion],
+            select: EvacuationSelection::default(),
             to: Targets::default(),
             max_parallel: 2,
             max_failures: 100,
             verify: None,
             window: None,
+        }
+    }
+}
+
+/// Which workloads a cluster is evacuated of. Both must match.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase", deny_unknown_fields, default)]
+pub struct EvacuationSelection {
+    /// `FlinkDeployment`, or `FlinkDeployment.flink.apache.org`; none: every kind.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub kinds: Vec<String>,
+    /// None: every namespace.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub namespaces: Vec<String>,
+}
+
+impl From<EvacuationSelection> for Selection {
+    fn from(of: EvacuationSelection) -> Self {
+        Self {
+            kinds: of.kinds,
+            namespaces: of.namespaces,
+            label_selector: None,
         }
     }
 }

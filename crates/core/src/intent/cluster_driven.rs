@@ -12,8 +12,8 @@ use super::driven::{self, OVERTAKEN_ANNOTATION, SYNC_ANNOTATION};
 use super::effect::{add, remove, segment, test};
 use super::record::digest;
 use crate::api::{
-    self, CORDON_PREFIX, EvacuationSpec, Intent, MovesApproval, MovesGate, MovesPhase, MovesSpec, TaintMatch,
-    Unmovable, WAITS_ANNOTATION,
+    self, CORDON_PREFIX, EvacuationSpec, Intent, MovesApproval, MovesGate, MovesPhase, MovesSpec, Selection,
+    TaintMatch, Unmovable, WAITS_ANNOTATION, WaitCode, WaitingFor, WorkloadName,
 };
 use crate::config::{EvacuationCause, Evacuations, EvacuationsMode};
 use cutover_karmada::name::{ClusterName, ObjectKey};
@@ -23,7 +23,9 @@ use cutover_karmada::{Cluster, Placement, Taint, meta};
 pub const ANSWER_ANNOTATION: &str = "cutover.dev/evacuation-answer";
 /// On an Evacuation that a cluster set off: the uid of that cluster, and the Evacuation's own name.
 const CLUSTER_ANNOTATION: &str = "cutover.dev/cluster-uid";
-/// The same, for people: what of the cluster it was.
+/// On such an Evacuation: the digest of the spec that it was created with.
+const SPEC_ANNOTATION: &str = "cutover.dev/asked-for";
+/// For people: what of the cluster it was.
 const BECAUSE_ANNOTATION: &str = "cutover.dev/because";
 
 /// How much of the name of a cluster goes into the name of its Evacuation.
@@ -137,10 +139,18 @@ pub fn is_open(view: &View<'_>) -> bool {
 /// Returns whether Karmada takes something out of a tainted cluster some time that no `FailoverPlan` guards: as time goes by, that is to
 /// be told.
 fn may_be_evicted(view: &View<'_>, member: &Member<'_>) -> bool {
-    let (name, mut here) = (member.name(), view.workloads.iter());
     let is_evicted = |workload: &Workload| eviction(&workload.applied, member, view.now).is_some();
     !member.causes(&view.settings.causes).is_empty()
-        && here.any(|one| !one.is_guarded && one.clusters.contains(&name) && is_evicted(one))
+        && meant(view, member).any(|one| !one.is_guarded && is_evicted(one))
+}
+
+/// Returns the workloads in a cluster that the settings mean.
+fn meant<'a>(view: &View<'a>, member: &Member<'_>) -> impl Iterator<Item = &'a Workload> {
+    let (name, select) = (member.name(), Selection::from(view.settings.select.clone()));
+    view.workloads.iter().filter(move |one| {
+        let key = &one.key;
+        one.clusters.contains(&name) && select.may_take(&key.group, &key.kind, key.namespace.as_deref())
+    })
 }
 
 /// Returns what of a Cluster or an Evacuation decides: where that has not changed, nothing has.
@@ -163,6 +173,8 @@ pub fn signature(object: &Value) -> String {
         of("/spec/taint"),
         of("/spec/abort"),
         of("/status/phase"),
+        of("/status/waitingFor/code"),
+        of("/status/stays"),
         moves.is_some_and(|moves| moves.iter().any(is_under_way)),
     ]))
 }
@@ -188,7 +200,9 @@ fn problems_of(view: &View<'_>, member: &Member<'_>) -> Vec<Told> {
     }
     let answer = member.answer().and_then(Result::ok);
     let answer = answer.filter(|answer| answer.cluster == member.uid());
-    let is_carried_out = answer.as_ref().is_some_and(|answer| answer.created);
+    let is_carried_out = answer
+        .as_ref()
+        .is_some_and(|answer| answer.created && causes.iter().all(|cause| answer.causes.contains(cause)));
     if let Some(answer) = answer.filter(|answer| !answer.created && answer.sync != view.sync) {
         return vec![Told {
             message: format!(
@@ -210,9 +224,30 @@ fn problems_of(view: &View<'_>, member: &Member<'_>) -> Vec<Told> {
         };
         return runs.then_some(told).into_iter().collect();
     }
-    let mut told = evicted_too_early(view, member);
+    let mut told = evictions(view, member);
     told.extend(emptied_in_part(view, member));
+    told.extend(comes_to_its_end_first(view, member).filter(|_| !is_carried_out));
     told
+}
+
+/// Returns that nothing is created as long as an Evacuation of before goes on.
+fn comes_to_its_end_first(view: &View<'_>, member: &Member<'_>) -> Option<Told> {
+    if !has_state_to_lose(view, member) {
+        return None;
+    }
+    let mut all = view.evacuations.iter();
+    let before = all.find(|one| {
+        let is_called_off = is_deleted(one) || is_overtaken(one) || is_turning_back(one);
+        member.is_of_former(one) || (is_called_off && !has_ended(one) && member.is_emptied_by(one))
+    })?;
+    let name = name_of(before);
+    Some(Told {
+        message: format!(
+            "cluster {} is not evacuated yet: Evacuation {name}, from before, comes to its end first",
+            member.name()
+        ),
+        hint: format!("cutover status says what {name} waits for"),
+    })
 }
 
 /// Returns that a person's Evacuation is about a part of the workloads: the cause is answered all the same.
@@ -230,14 +265,9 @@ fn emptied_in_part(view: &View<'_>, member: &Member<'_>) -> Option<Told> {
     })
 }
 
-/// Returns the workloads that Karmada evicts before they can have moved, and that no `FailoverPlan` guards.
-fn evicted_too_early(view: &View<'_>, member: &Member<'_>) -> Vec<Told> {
-    let name = member.name();
-    let mut here: Vec<&Workload> = view
-        .workloads
-        .iter()
-        .filter(|workload| workload.clusters.contains(&name))
-        .collect();
+/// Returns the workloads that no `FailoverPlan` guards and that Karmada evicts before they can have moved, or while nothing moves them.
+fn evictions(view: &View<'_>, member: &Member<'_>) -> Vec<Told> {
+    let mut here: Vec<&Workload> = meant(view, member).collect();
     here.sort_by(|one, other| one.key.cmp(&other.key));
     let evicted = here.into_iter().filter_map(|workload| {
         let eviction = eviction(&workload.applied, member, view.now)?;
@@ -246,31 +276,107 @@ fn evicted_too_early(view: &View<'_>, member: &Member<'_>) -> Vec<Told> {
     let at_once = view.settings.max_parallel.max(1);
     let soak = view.settings.verify.clone().unwrap_or_default();
     let each = soak.healthy_for.length().saturating_add(MOVE);
-    let early = (0_u32..).zip(evicted).filter(|(place, (workload, eviction))| {
-        let rounds = i32::try_from(place / at_once + 1).unwrap_or(i32::MAX);
-        !workload.is_guarded && eviction.left < each.saturating_mul(rounds)
-    });
-    early
-        .map(|(_, (workload, eviction))| {
-            let when = match eviction.at {
-                Some(at) if eviction.left.is_positive() => format!("at {at}"),
-                _ => "at once".to_owned(),
-            };
-            let toleration = "let its policy tolerate the taint for as long as the moves take (clusterTolerations with \
-                              tolerationSeconds), or guard it with a FailoverPlan";
-            let too_late = "guard it with a FailoverPlan; evacuate a cluster before its Cluster is deleted";
-            Told {
-                message: format!(
-                    "{} may lose its state: Karmada{} takes it out of {name} {when} for {}, before it can have moved, and no \
-                     FailoverPlan guards it",
-                    workload.key,
-                    if member.is_deleted() { "" } else { ", where it evicts for taints," },
-                    eviction.why
-                ),
-                hint: if member.is_deleted() { too_late } else { toleration }.to_owned(),
+    let told = (0_u32..)
+        .zip(evicted)
+        .filter_map(|(place, (workload, eviction))| {
+            let rounds = i32::try_from(place / at_once + 1).unwrap_or(i32::MAX);
+            let takes = each.saturating_mul(rounds);
+            if workload.is_guarded {
+                None
+            } else if eviction.left < takes {
+                Some(too_early(member, workload, &eviction))
+            } else {
+                let at = eviction.at?;
+                let why = standstill(view, member, workload)?;
+                Some(in_vain(member, workload, at, takes, (&why, &eviction.why)))
             }
-        })
-        .collect()
+        });
+    told.collect()
+}
+
+/// Karmada evicts it before it can have moved.
+fn too_early(member: &Member<'_>, workload: &Workload, eviction: &Eviction) -> Told {
+    let when = match eviction.at {
+        Some(at) if eviction.left.is_positive() => format!("at {at}"),
+        _ => "at once".to_owned(),
+    };
+    let toleration = "let its policy tolerate the taint for as long as the moves take (clusterTolerations with tolerationSeconds), or \
+                      guard it with a FailoverPlan";
+    let too_late = "guard it with a FailoverPlan; evacuate a cluster before its Cluster is deleted";
+    Told {
+        message: format!(
+            "{} may lose its state: Karmada{} takes it out of {} {when} for {}, before it can have moved, and no FailoverPlan guards it",
+            workload.key,
+            if member.is_deleted() {
+                ""
+            } else {
+                ", where it evicts for taints,"
+            },
+            member.name(),
+            eviction.why
+        ),
+        hint: if member.is_deleted() { too_late } else { toleration }.to_owned(),
+    }
+}
+
+/// There is time until it is evicted, and nothing moves it.
+fn in_vain(
+    member: &Member<'_>,
+    workload: &Workload,
+    at: Timestamp,
+    takes: SignedDuration,
+    (why, cause): (&str, &str),
+) -> Told {
+    let begun_by = at.checked_sub(takes).unwrap_or(at);
+    Told {
+        message: format!(
+            "{} is not being moved out of {}: {why}; Karmada, where it evicts for taints, takes it out at {at} for {cause}",
+            workload.key,
+            member.name(),
+        ),
+        hint: format!("its move has to begin before {begun_by}, or a FailoverPlan has to guard it"),
+    }
+}
+
+/// Returns why nothing moves a workload out of a cluster at present, if that is so.
+fn standstill(view: &View<'_>, member: &Member<'_>, workload: &Workload) -> Option<String> {
+    let moves_it = |one: &&Value| {
+        let select = one
+            .pointer("/spec/select")
+            .map_or_else(|| Ok(Selection::default()), Selection::deserialize);
+        let takes = |select: Selection| {
+            let key = &workload.key;
+            select.label_selector.is_none()
+                && select.may_take(&key.group, &key.kind, key.namespace.as_deref())
+        };
+        counts(one) && member.is_emptied_by(one) && select.is_ok_and(takes)
+    };
+    let Some(there) = view.evacuations.iter().find(moves_it) else {
+        return Some("no Evacuation empties the cluster".to_owned());
+    };
+    let name = name_of(there);
+    let waiting = there
+        .pointer("/status/waitingFor")
+        .and_then(|wait| WaitingFor::deserialize(wait).ok());
+    // What others carry out, or what has yet to be seen, goes on by itself.
+    if let Some(wait) = waiting.filter(|wait| wait.code.is_for_a_person() || wait.until.is_some()) {
+        return Some(format!("Evacuation {name} waits: {}", wait.reason));
+    }
+    let list = |of: &str| there.pointer(of).and_then(Value::as_array).into_iter().flatten();
+    let is_it = |one: &&Value| {
+        WorkloadName::deserialize(&one["workload"]).is_ok_and(|named| named.key() == workload.key)
+    };
+    if let Some(stay) = list("/status/stays").find(is_it) {
+        let why = stay
+            .pointer("/why/message")
+            .and_then(Value::as_str)
+            .unwrap_or_default();
+        return Some(format!("Evacuation {name} leaves it where it is: {why}"));
+    }
+    let has_failed = |one: &&Value| one["state"] == "Failed" && is_it(one);
+    list("/status/moves")
+        .any(|one| has_failed(&one))
+        .then(|| format!("its move by Evacuation {name} has failed"))
 }
 
 /// When Karmada takes a workload out of a cluster.
@@ -313,7 +419,6 @@ fn eviction(placement: &Placement, member: &Member<'_>, now: Timestamp) -> Optio
 
 /// Returns whether a workload with state runs in a cluster that the causes would take out of it.
 fn has_state_to_lose(view: &View<'_>, member: &Member<'_>) -> bool {
-    let name = member.name();
     let is_meant = |cause| view.settings.causes.contains(&cause);
     let all = is_meant(EvacuationCause::Deletion) && member.is_deleted()
         || is_meant(EvacuationCause::Cordon) && member.is_cordoned();
@@ -321,14 +426,13 @@ fn has_state_to_lose(view: &View<'_>, member: &Member<'_>) -> bool {
         let mut taints = member.no_execute();
         all || taints.any(|taint| !workload.placement.tolerates_for_ever(taint))
     };
-    let mut here = view.workloads.iter();
-    here.any(|workload| workload.clusters.contains(&name) && leaves(workload))
+    meant(view, member).any(leaves)
 }
 
 fn step(view: &View<'_>, member: &Member<'_>) -> Option<Step> {
     let causes = member.causes(&view.settings.causes);
     let answer = match member.answer() {
-        Some(Err(_)) if causes.is_empty() => return Some(member.forgets()),
+        Some(Err(_)) if member.causes(&EVERY_CAUSE).is_empty() => return Some(member.forgets()),
         Some(Err(_)) => return None,
         Some(Ok(answer)) => Some(answer),
         None => None,
@@ -406,10 +510,8 @@ fn carry_out(view: &View<'_>, member: &Member<'_>, answer: Answer) -> Option<Ste
     let named = view.evacuations.iter().find(|one| name_of(one) == name);
     if let Some(there) = named {
         if member.set_off(there) && is_held(there) {
-            let is_as_asked = || {
-                let asked = spec(view, member);
-                EvacuationSpec::deserialize(&there["spec"]).is_ok_and(|there| there == asked)
-            };
+            // Not what it says by now: an API server adds defaults, a webhook may change it.
+            let is_as_asked = || annotation(there, SPEC_ANNOTATION) == Some(&*digest_of(&spec(view, member)));
             return if is_deleted(there) {
                 None
             } else if is_as_asked() {
@@ -659,8 +761,10 @@ impl<'a> Member<'a> {
 
 /// Returns an Evacuation that is under way, or about to be, and empties a cluster.
 fn under_way<'a>(view: &View<'a>, member: &Member<'_>) -> Option<&'a Value> {
+    // What was created late begins nothing.
+    let begins = |one: &Value| !(is_set_off(one) && is_held(one));
     let mut all = view.evacuations.iter();
-    all.find(|one| counts(one) && member.is_emptied_by(one))
+    all.find(|one| counts(one) && begins(one) && member.is_emptied_by(one))
 }
 
 /// Returns what the Evacuation of a cluster says when it is created: it does nothing before it is let go.
@@ -674,10 +778,11 @@ fn spec(view: &View<'_>, member: &Member<'_>) -> EvacuationSpec {
         // Nothing comes back for as long as the cause is there: then this Evacuation is deleted.
         keep_cordoned: true,
         moves: MovesSpec {
+            select: settings.select.clone().into(),
             to: settings.to.clone(),
             max_parallel: settings.max_parallel,
             max_failures: settings.max_failures,
-            unmovable: Unmovable::Leave,
+            unmovable: Unmovable::Retry,
             verify: settings.verify.clone().unwrap_or_default(),
             approval: asks.then(|| MovesGate {
                 before: vec![MovesPhase::Moving],
@@ -689,7 +794,12 @@ fn spec(view: &View<'_>, member: &Member<'_>) -> EvacuationSpec {
     }
 }
 
+fn digest_of(spec: &EvacuationSpec) -> String {
+    digest(&json!(spec))
+}
+
 fn evacuation(view: &View<'_>, member: &Member<'_>, answer: &Answer) -> Value {
+    let spec = spec(view, member);
     json!({
         "apiVersion": api::API_VERSION,
         "kind": api::Evacuation::KIND,
@@ -699,10 +809,11 @@ fn evacuation(view: &View<'_>, member: &Member<'_>, answer: &Answer) -> Value {
                 SYNC_ANNOTATION: view.sync,
                 CLUSTER_ANNOTATION: format!("{} {}", member.uid(), answer.evacuation),
                 BECAUSE_ANNOTATION: answer.causes.join(", "),
+                SPEC_ANNOTATION: digest_of(&spec),
                 WAITS_ANNOTATION: "true",
             },
         },
-        "spec": spec(view, member),
+        "spec": spec,
     })
 }
 
@@ -738,14 +849,20 @@ pub fn is_set_off(evacuation: &Value) -> bool {
     cluster_of(evacuation).is_some()
 }
 
-/// Returns the patch by which a person approves an Evacuation that no file asks for.
-pub fn approval(attempt: u32) -> Value {
-    let approval = MovesApproval {
-        phase: MovesPhase::Moving,
-        attempt,
-        by: None,
-    };
-    json!({"spec": {"approvals": [approval]}})
+/// Returns the patch by which a person ends a wait of an Evacuation that no file asks for, if only a person does.
+pub fn by_a_person(wait: WaitCode, attempt: u32) -> Option<Value> {
+    match wait {
+        WaitCode::Approval => {
+            let approval = MovesApproval {
+                phase: MovesPhase::Moving,
+                attempt,
+                by: None,
+            };
+            Some(json!({"spec": {"approvals": [approval]}}))
+        }
+        WaitCode::Pause => Some(json!({"spec": {"paused": false}})),
+        _ => None,
+    }
 }
 
 /// Returns the uid of the cluster that has set an Evacuation off. A copy under another name is a person's.

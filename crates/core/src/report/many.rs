@@ -13,8 +13,7 @@ use super::summary::{Part, Summary, evidence, found};
 use super::told::{BAD, NAME};
 use super::{EventRecord, brief, instant, next};
 use crate::api::{
-    self, Means, Move, MoveState, MovesPhase as Phase, MovesStatus, Progress, Stay, Tally, WaitCode,
-    WaitingFor,
+    self, Means, Move, MoveState, MovesPhase as Phase, MovesStatus, Progress, Stay, Tally, WaitingFor,
 };
 use crate::intent::{cluster_driven, record};
 use cutover_karmada::name::ClusterName;
@@ -86,8 +85,8 @@ impl Many {
     fn next(&self) -> Option<String> {
         let common = &self.status.common;
         let wait = common.waiting_for.as_ref()?;
-        if self.set_off && wait.code == WaitCode::Approval {
-            let patch = cluster_driven::approval(common.attempt);
+        let patch = || cluster_driven::by_a_person(wait.code, common.attempt);
+        if let Some(patch) = self.set_off.then(patch).flatten() {
             return Some(format!(
                 "kubectl patch evacuation {} --type=merge -p '{patch}'",
                 self.name

@@ -5,7 +5,7 @@ use serde_json::{Value, json};
 use super::shift::Floor;
 use super::{DEAD_ENDS, IMAGE};
 use crate::e2e::act::Act;
-use crate::e2e::server::{CLUSTERS, MIGRATIONS};
+use crate::e2e::server::{CLUSTERS, EVACUATIONS, MIGRATIONS};
 
 const JOBS: [&str; 3] = ["evacuation-a", "evacuation-b", "evacuation-c"];
 const LABEL: &str = "e2e-evacuation";
@@ -72,6 +72,53 @@ fn target(status: &Value, name: &str) -> String {
     let mut moves = status["moves"].as_array().unwrap().iter();
     let one = moves.find(|one| one["workload"]["name"] == name).unwrap();
     one["to"].as_str().unwrap().to_owned()
+}
+
+/// Nobody asks for an Evacuation: the cluster is tainted, its job tolerates that for a while, and nothing else runs that would leave.
+pub async fn a_tainted_cluster_is_evacuated_before_karmada_evicts(act: Act) {
+    let mut policy = act.policy();
+    policy["spec"]["placement"]["clusterTolerations"] =
+        json!([{"key": "e2e", "operator": "Exists", "effect": "NoExecute", "tolerationSeconds": 600}]);
+    act.commit(&[("policy", &policy), ("workload", &act.workload(IMAGE))]);
+    let [here, _] = act.runs_somewhere().await;
+    let taints = taints(&act, &here).await;
+    let tainted = json!([{"key": "e2e", "effect": "NoExecute", "timeAdded": jiff::Timestamp::now()}]);
+    taint(&act, &here, &tainted).await;
+    let ours = |one: &Value| one["spec"]["cluster"] == *here;
+    act.until("it is evacuated", async |act| {
+        let all = act.place().control.list(EVACUATIONS, None).await;
+        let (name, mut moves) = (act.name, all.iter().filter(|one| ours(one)));
+        moves.any(|one| {
+            let mut moves = one["status"]["moves"].as_array().into_iter().flatten();
+            moves.any(|one| one["workload"]["name"] == name && one["state"] == "Moved")
+        })
+    })
+    .await;
+    let there = act.where_it_runs().await;
+    assert!(there.len() == 1 && there != [here.as_str()], "{there:?}");
+    let binding = act.binding().await;
+    assert_eq!(binding["spec"].get("gracefulEvictionTasks"), None, "{binding:#}");
+    taint(&act, &here, &taints).await;
+    act.until("nothing is left of it", async |act| {
+        let control = &act.place().control;
+        let cluster = control.get(CLUSTERS, None, &here).await.unwrap();
+        let is_marked = cluster.to_string().contains("cutover.dev");
+        !is_marked && !control.list(EVACUATIONS, None).await.iter().any(ours)
+    })
+    .await;
+    act.is_settled_in(&there[0]).await;
+}
+
+async fn taints(act: &Act, cluster: &str) -> Value {
+    let cluster = act.place().control.get(CLUSTERS, None, cluster).await;
+    let taints = cluster.unwrap()["spec"].get("taints").cloned();
+    taints.unwrap_or_else(|| json!([]))
+}
+
+async fn taint(act: &Act, cluster: &str, taints: &Value) {
+    let patch = json!({"spec": {"taints": taints}});
+    let control = &act.place().control;
+    control.patch(CLUSTERS, None, cluster, patch).await.unwrap();
 }
 
 const SHARED: [&str; 2] = ["evicted", "evicted-twice"];

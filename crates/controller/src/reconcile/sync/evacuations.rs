@@ -25,6 +25,8 @@ use cutover_karmada::{Placement, ResourceBinding, meta};
 const ROUNDS: usize = 8;
 /// How often what no change tells of is looked at, at most: whenever Git is asked for news.
 const AGAIN: Duration = Duration::from_secs(10);
+/// The same, where one look after the other finds nothing new.
+const AT_THE_LATEST: Duration = Duration::from_mins(1);
 
 const EVACUATION: &str = "Evacuation";
 
@@ -40,7 +42,9 @@ pub(super) struct Evacuations {
     /// Something may have to be done that no change tells of.
     is_open: bool,
     looked: Option<Instant>,
-    /// Why the last look failed.
+    /// How long it is until the next look at what is open.
+    pace: Duration,
+    /// What could not be read or done.
     failed: Option<String>,
     problems: Vec<Problem>,
 }
@@ -79,7 +83,10 @@ impl Evacuations {
             Some(now) => self.seen.insert(key.clone(), now),
             None => self.seen.remove(key),
         };
-        self.is_due |= before != now;
+        if before != now {
+            self.is_due = true;
+            self.pace = AGAIN;
+        }
         if is_cluster(key) {
             self.tick();
         }
@@ -87,7 +94,7 @@ impl Evacuations {
 
     /// Time has passed, or something has happened that only matters to what is open.
     pub(super) fn tick(&mut self) {
-        let is_time = self.looked.is_none_or(|at| at.elapsed() >= AGAIN);
+        let is_time = self.looked.is_none_or(|at| at.elapsed() >= self.pace);
         self.is_due |= self.is_on && self.is_open && is_time;
     }
 
@@ -105,10 +112,24 @@ impl Evacuations {
         }
     }
 
+    fn take_in(&mut self, seen: Look) {
+        let is_news = seen.problems.as_ref().is_some_and(|told| *told != self.problems);
+        self.pace = if is_news || seen.failed.is_some() || self.pace.is_zero() {
+            AGAIN
+        } else {
+            (self.pace * 2).min(AT_THE_LATEST)
+        };
+        self.is_open = seen.is_open;
+        self.failed = seen.failed;
+        if let Some(problems) = seen.problems {
+            self.problems = problems;
+        }
+    }
+
     /// Returns which clusters are not evacuated, and which workloads may lose their state.
     pub(super) fn problems(&self) -> Vec<Problem> {
         let failed = self.failed.iter().map(|why| Problem {
-            message: format!("whether a cluster is to be evacuated is not known: {why}"),
+            message: why.clone(),
             hint: None,
             at: None,
         });
@@ -116,8 +137,17 @@ impl Evacuations {
     }
 }
 
+/// What came of a look at the clusters.
+struct Look {
+    /// Something is left that no change tells of.
+    is_open: bool,
+    /// What could not be read or done.
+    failed: Option<String>,
+    /// What people have to know, where that could be read.
+    problems: Option<Vec<Problem>>,
+}
+
 /// What was read of the control plane.
-#[derive(Default)]
 struct Ground {
     clusters: Vec<Value>,
     evacuations: Vec<Value>,
@@ -137,24 +167,29 @@ impl Sync {
         let sync = self.sync_id(&own.name);
         self.evacuations.is_due = false;
         self.evacuations.looked = Some(Instant::now());
-        match self.follow_clusters(&settings, &sync).await {
-            Ok((is_open, problems)) => {
-                self.evacuations.failed = None;
-                (self.evacuations.is_open, self.evacuations.problems) = (is_open, problems);
-            }
-            Err(why) => {
-                tracing::warn!(why, "whether a cluster is to be evacuated is not known");
-                self.evacuations.failed = Some(why);
-                self.evacuations.is_due = true;
-            }
+        let seen = self.follow_clusters(&settings, &sync).await;
+        if let Some(why) = &seen.failed {
+            tracing::warn!("{why}");
         }
+        self.evacuations.take_in(seen);
     }
 
-    /// Takes steps until there is none; returns whether something is left that no change tells of, and what people have to know.
-    async fn follow_clusters(&self, settings: &Settings, sync: &str) -> Result<(bool, Vec<Problem>), String> {
+    /// Takes steps until there is none.
+    async fn follow_clusters(&self, settings: &Settings, sync: &str) -> Look {
         for _ in 0..ROUNDS {
             // Afresh each time: what was done a moment ago, by another replica too, is not done again.
-            let ground = self.ground_of_clusters(settings).await?;
+            let ground = match self.ground_of_clusters(settings).await {
+                Ok(ground) => ground,
+                Err(why) => {
+                    return Look {
+                        is_open: true,
+                        failed: Some(format!(
+                            "whether a cluster is to be evacuated is not known: {why}"
+                        )),
+                        problems: None,
+                    };
+                }
+            };
             let view = View {
                 clusters: &ground.clusters,
                 evacuations: &ground.evacuations,
@@ -164,33 +199,42 @@ impl Sync {
                 now: Timestamp::now(),
             };
             let steps = cluster_driven::steps(&view);
-            if steps.is_empty() {
+            let is_done = steps.is_empty();
+            // What fails for one cluster keeps no other one waiting.
+            let mut failed = Vec::new();
+            for step in steps {
+                failed.extend(self.take_step(step).await.err());
+            }
+            if is_done || !failed.is_empty() {
                 let problems = cluster_driven::problems(&view).into_iter();
                 let problems = problems.map(|told| Problem {
                     message: told.message,
                     hint: Some(told.hint),
                     at: None,
                 });
-                return Ok((cluster_driven::is_open(&view), problems.collect()));
-            }
-            // What fails for one cluster keeps no other one waiting.
-            let mut failed = Vec::new();
-            for step in steps {
-                failed.extend(self.take_step(step).await.err());
-            }
-            if !failed.is_empty() {
-                return Err(failed.join("; "));
+                return Look {
+                    is_open: !failed.is_empty() || cluster_driven::is_open(&view),
+                    failed: (!failed.is_empty()).then(|| failed.join("; ")),
+                    problems: Some(problems.collect()),
+                };
             }
         }
-        Err(format!("after {ROUNDS} rounds of steps there are more to take"))
+        Look {
+            is_open: true,
+            failed: Some(format!(
+                "clusters are still being evacuated: after {ROUNDS} rounds of steps there are more to take"
+            )),
+            problems: None,
+        }
     }
 
+    // The Evacuations first: one whose cluster came later is none of a cluster that has left.
     async fn ground_of_clusters(&self, settings: &Settings) -> Result<Ground, String> {
-        let clusters: Vec<Value> = list(&self.cluster, CLUSTERS, "Cluster", None).await?;
+        let evacuations = list(&self.cluster, api::API_VERSION, EVACUATION, None).await?;
         let mut ground = Ground {
-            evacuations: list(&self.cluster, api::API_VERSION, EVACUATION, None).await?,
-            clusters,
-            ..Ground::default()
+            evacuations,
+            clusters: list(&self.cluster, CLUSTERS, "Cluster", None).await?,
+            workloads: Vec::new(),
         };
         if cluster_driven::depends_on_workloads(&ground.clusters, settings) {
             ground.workloads = self.workloads_with_state().await?;
@@ -256,7 +300,7 @@ impl Sync {
                 (written, format!("{what}: it is deleted"))
             }
         };
-        match written.map_err(|error| error.to_string())? {
+        match written.map_err(|error| format!("not done: {what}: {error}"))? {
             Written::Done(_) => tracing::info!("{what}"),
             Written::Exists(_) => {}
             Written::Precondition(why) => tracing::debug!(why, "a precondition failed: {what}"),

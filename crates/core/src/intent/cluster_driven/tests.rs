@@ -190,7 +190,7 @@ fn a_cause_is_answered_before_it_is_carried_out_and_carried_out_once() {
     assert_eq!((spec.get("paused"), is_held(one)), (None, false));
     assert_eq!(
         (&spec["cluster"], &spec["unmovable"]),
-        (&json!("east"), &json!("Leave"))
+        (&json!("east"), &json!("Retry"))
     );
     assert_eq!(
         (&spec["maxParallel"], &spec["keepCordoned"]),
@@ -288,6 +288,21 @@ fn only_where_a_workload_with_state_would_leave() {
     // Its deletion is not.
     plane.clusters[0]["metadata"]["deletionTimestamp"] = json!(NOW);
     assert_eq!(plane.settle().evacuations.len(), 1);
+}
+
+#[test]
+fn only_what_is_selected_counts_and_moves() {
+    let mut plane = Plane::new("{mode: Auto, select: {namespaces: [other]}}").tainted(maintenance());
+    assert_eq!(plane.next(), None);
+    assert_eq!(plane.told(), "");
+    plane.settings = settings("{mode: Auto, select: {namespaces: [shop], kinds: [FlinkDeployment]}}");
+    plane.settle();
+    assert_eq!(
+        plane.evacuations[0]["spec"]["select"],
+        json!({"kinds": ["FlinkDeployment"], "namespaces": ["shop"]})
+    );
+    plane.is("Moving");
+    assert_eq!(plane.told(), "", "it is moved");
 }
 
 #[test]
@@ -473,6 +488,91 @@ fn what_is_created_late_does_nothing_and_goes() {
 }
 
 #[test]
+fn what_was_created_late_is_no_answer_to_the_next_cause() {
+    let mut plane = Plane::new("{mode: Auto}").tainted(maintenance());
+    assert!(plane.step());
+    let late = plane.next().unwrap();
+    plane.untaint();
+    plane.settle();
+    plane.now = "2026-01-02T05:00:00Z".parse().unwrap();
+    plane.taint(json!({"key": "maintenance", "effect": "NoExecute", "timeAdded": "2026-01-02T04:59:00Z"}));
+    assert!(plane.step(), "the cause has come again and is answered");
+    plane.take(late);
+    plane.settle();
+    assert_eq!(plane.evacuations.len(), 1);
+    assert_eq!(plane.answer().unwrap().evacuation, name_of(&plane.evacuations[0]));
+    assert!(!is_held(&plane.evacuations[0]));
+}
+
+#[test]
+fn what_somebody_changes_of_a_new_one_has_it_created_once() {
+    let mut plane = Plane::new("{mode: Auto}").tainted(maintenance());
+    assert!(plane.step() && plane.step());
+    plane.evacuations[0]["spec"]["maxParallel"] = json!(1);
+    plane.settle();
+    assert_eq!(plane.evacuations[0]["spec"]["maxParallel"], 1);
+    assert_eq!(plane.writes, 4);
+}
+
+#[test]
+fn who_has_to_act_hears_of_it_while_there_is_time() {
+    let mut plane = Plane::new("{mode: Ask}").tainted(maintenance());
+    plane.settle();
+    assert_eq!(plane.told(), "", "it is looked at what moves where");
+    let workload = json!({"apiVersion": "flink.apache.org/v1beta1", "kind": "FlinkDeployment", "namespace": "shop", "name": "orders"});
+    let wait = |code: &str| json!({"code": code, "reason": "something", "since": NOW});
+    for (status, told) in [
+        (
+            json!({"phase": "Preflight", "waitingFor": wait("Approval")}),
+            "waits: something",
+        ),
+        (
+            json!({"phase": "Moving", "waitingFor": wait("Pause")}),
+            "waits: something",
+        ),
+        (json!({"phase": "Moving", "waitingFor": wait("Evidence")}), ""),
+        (
+            json!({"phase": "Moving", "stays": [{
+                "workload": workload, "cluster": "east", "runs": true,
+                "why": {"code": "NoTarget", "severity": "Blocking", "message": "there is no room", "hint": ""},
+            }]}),
+            "leaves it where it is: there is no room",
+        ),
+        (
+            json!({"phase": "Moving", "moves": [{"workload": workload, "from": "east", "state": "Failed"}]}),
+            "has failed",
+        ),
+        (json!({"phase": "Completed"}), "no Evacuation empties the cluster"),
+    ] {
+        plane.evacuations[0]["status"] = status;
+        let said = plane.told();
+        if told.is_empty() {
+            assert_eq!(said, "");
+        } else {
+            assert!(said.contains(told), "{told}: {said}");
+            // An hour after the taint, less the two minutes that a move takes.
+            assert!(said.contains("takes it out at 2026-01-02T04:04:00Z"), "{said}");
+            assert!(
+                said.contains("has to begin before 2026-01-02T04:02:00Z"),
+                "{said}"
+            );
+        }
+    }
+    plane.workloads[0].is_guarded = true;
+    assert_eq!(plane.told(), "");
+}
+
+#[test]
+fn a_second_cause_of_a_cluster_that_is_not_ready_is_told_too() {
+    let mut plane = Plane::new("{mode: Auto}").tainted(maintenance());
+    plane.settle();
+    plane.is("Completed");
+    plane.clusters[0]["status"]["conditions"][0]["status"] = json!("False");
+    plane.taint(json!({"key": "other", "effect": "NoExecute"}));
+    assert!(plane.told().contains("it is not Ready"), "{}", plane.told());
+}
+
+#[test]
 fn two_processes_that_read_the_same_create_one() {
     let mut plane = Plane::new("{mode: Auto}").tainted(maintenance());
     assert!(plane.step());
@@ -566,6 +666,18 @@ fn what_was_created_under_other_settings_is_not_let_go() {
     assert_eq!(
         plane.evacuations[0]["spec"]["approval"],
         json!({"before": ["Moving"]})
+    );
+}
+
+#[test]
+fn what_comes_to_its_end_first_is_told() {
+    let mut plane = Plane::new("{mode: Auto}").tainted(maintenance());
+    plane.evacuations = vec![person(&json!({"cluster": "east", "abort": true}), "Ending")];
+    assert_eq!(plane.next(), None);
+    let told = plane.told();
+    assert!(
+        told.contains("cluster east is not evacuated yet: Evacuation by-hand, from before"),
+        "{told}"
     );
 }
 
@@ -697,6 +809,7 @@ fn which_workloads_are_evicted_before_they_can_have_moved() {
     ] {
         let mut plane = Plane::new(text).tainted(maintenance());
         plane.workloads = vec![workload(&tolerations)];
+        plane.evacuations = vec![person(&json!({"cluster": "east"}), "Moving")];
         let all = plane.told();
         assert_eq!(
             all.contains("FlinkDeployment shop/orders may lose its state"),
@@ -710,6 +823,7 @@ fn which_workloads_are_evicted_before_they_can_have_moved() {
     let mut plane = Plane::new(text).tainted(maintenance());
     plane.workloads = vec![workload(&quick(150)), workload(&quick(150))];
     plane.workloads[1].key.name = "payments".to_owned();
+    plane.evacuations = vec![person(&json!({"cluster": "east"}), "Moving")];
     let all = plane.told();
     assert!(
         all.contains("shop/payments") && !all.contains("shop/orders"),

@@ -2,7 +2,7 @@
 
 use super::start::count;
 use super::{Interrupt, MoveStrategy, NOW_AND_THEN, Operation, Phase, SOON, listed, under_way};
-use crate::api::{Means, MoveState};
+use crate::api::{Means, MoveState, Unmovable};
 
 impl<A: MoveStrategy> Operation<'_, A> {
     pub(super) fn moving(&mut self) -> Result<(), Interrupt<A>> {
@@ -77,15 +77,18 @@ impl<A: MoveStrategy> Operation<'_, A> {
         );
         let parent = self.input.name.to_owned();
         let mut begun = false;
-        for one in &mut self.status.moves {
-            let ready = one.state == MoveState::Waiting && one.checked && one.blocked.is_none();
-            if free == 0 || !ready {
-                continue;
+        // What would only wait takes the place of none that can go.
+        for would_wait in [false, true] {
+            for one in &mut self.status.moves {
+                let is_ready = one.state == MoveState::Waiting && one.checked && one.blocked.is_none();
+                if free == 0 || !is_ready || one.note.is_some() != would_wait {
+                    continue;
+                }
+                one.by = Some(super::children::name(&parent, &uid, attempt, round, one));
+                (one.state, one.started_at, one.note) = (MoveState::Starting, Some(now), None);
+                free -= 1;
+                begun = true;
             }
-            one.by = Some(super::children::name(&parent, &uid, attempt, round, one));
-            (one.state, one.started_at, one.note) = (MoveState::Starting, Some(now), None);
-            free -= 1;
-            begun = true;
         }
         Ok(begun)
     }
@@ -102,6 +105,12 @@ impl<A: MoveStrategy> Operation<'_, A> {
             more => format!("; {more} more are left to another time"),
         };
         let left = self.blocked();
+        if !left.is_empty() && self.spec().moves().unmovable == Unmovable::Retry {
+            return Err(Interrupt::Wait(format!(
+                "{moved} moved{later}; tried again: {}",
+                listed(&left)
+            )));
+        }
         if self.spec().stands() && failed.is_empty() {
             self.note_known()?;
             self.enter(Phase::Watching, vec![format!("{moved} moved{later}")]);

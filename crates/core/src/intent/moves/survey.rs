@@ -136,18 +136,12 @@ impl<'a> Chosen<'a> {
 
     /// Returns whether kind and namespace are selected; labels are the template's, which may not have been read.
     fn may_take(&self, workload: &WorkloadName) -> bool {
-        let select = &self.spec.select;
         let gvk = workload.gvk();
-        let kind = |wanted: &String| match wanted.split_once('.') {
-            Some((kind, group)) => kind == gvk.kind && group == gvk.group,
-            None => *wanted == gvk.kind,
-        };
-        let namespace = workload.namespace.as_deref().unwrap_or_default();
-        (select.kinds.is_empty() || select.kinds.iter().any(kind))
-            && (select.namespaces.is_empty() || select.namespaces.iter().any(|one| one == namespace))
+        let namespace = workload.namespace.as_deref();
+        self.spec.select.may_take(&gvk.group, &gvk.kind, namespace)
     }
 
-    /// Returns where a workload stands in the order; those of one rank go by name.
+    /// Returns where a workload stands in the order.
     fn rank(&self, template: &Value) -> usize {
         let labels = labels_of(template);
         let mut ranks = self.ranks.iter();
@@ -156,9 +150,12 @@ impl<'a> Chosen<'a> {
             .unwrap_or(self.ranks.len())
     }
 
-    /// Sorts what moves into the order in which it does.
+    /// Sorts what moves into the order in which it does: of one rank, what has state goes first. It has more to lose.
     pub fn sort(&self, candidates: &mut [Candidate<'_>]) {
-        candidates.sort_by_cached_key(|one| (self.rank(one.template), one.workload.key()));
+        candidates.sort_by_cached_key(|one| {
+            let has_none = one.means != Means::StopFirst;
+            (self.rank(one.template), has_none, one.workload.key())
+        });
     }
 }
 
