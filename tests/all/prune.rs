@@ -684,6 +684,27 @@ async fn killed_at_any_write_a_prune_comes_to_the_same_end(on: On) {
     }
 }
 
+/// Of policies only versions are watched where Git has none.
+#[tokio::test]
+async fn the_last_policy_that_git_has_no_more_goes_for_a_new_reconciler_too() {
+    let world = World::start(WorldOptions::default());
+    let (settings, policy) = (settings(ONE), serde_json::to_string(&policy()).unwrap());
+    let kept = config("kept");
+    let files = [
+        ("cutover.yaml", settings.as_str()),
+        NAMESPACE,
+        ("apps/kept.yaml", &kept),
+        ("apps/policy.yaml", &policy),
+    ];
+    let plane = Plane::on(world.control_plane(), &files);
+    plane.run().await;
+    assert!(plane.get(&POLICIES, Some("shop"), "orders").is_some());
+    plane.push(&[("apps/policy.yaml", "")]);
+    let summary = plane.run().await;
+    assert!(summary.is_clean(), "{summary:?}");
+    assert!(plane.get(&POLICIES, Some("shop"), "orders").is_none());
+}
+
 #[tokio::test]
 async fn an_intent_that_leaves_git_is_aborted_before_it_and_its_workload_go() {
     let world = World::start(WorldOptions::default());

@@ -15,13 +15,10 @@ pub(super) struct Followed {
 }
 
 impl Followed {
-    /// Watches kinds for members, unless they are watched already.
+    /// Watches kinds for members. What is watched already is watched with its labels then: of some kinds only versions are kept.
     pub(super) async fn watch(cluster: &Cluster, observer: &Observer, kinds: BTreeSet<GroupKind>) -> Self {
         let mut unwatched = BTreeMap::new();
         for kind in &kinds {
-            if observer.state(&kind.group, &kind.kind).is_some() {
-                continue;
-            }
             match cluster.discovery().find(cluster, &kind.group, &kind.kind).await {
                 Ok(Lookup::Served(served)) => observer.watch(Watched {
                     labels: Some(PART_OF_LABEL.to_owned()),
