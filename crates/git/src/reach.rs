@@ -211,7 +211,9 @@ mod tests {
     /// Every commit that can be reached has all its files.
     fn is_whole(repo: &Repository, tips: &[Oid]) -> bool {
         let mut walk = repo.revwalk().unwrap();
-        tips.iter().for_each(|tip| walk.push(*tip).unwrap());
+        for tip in tips {
+            walk.push(*tip).unwrap();
+        }
         walk.map(|id| repo.find_commit(id.unwrap()).unwrap().tree_id())
             .all(|tree| {
                 let mut trees = vec![tree];

@@ -96,7 +96,7 @@ impl Demo {
     pub async fn run(self) -> Result<ExitCode> {
         let interrupt = signal::cancelled_by_signals();
         let ground = Ground::make(self.dir.as_deref())?;
-        let Some(played) = self.play(&ground, &interrupt).await.transpose() else {
+        let Some(played) = Box::pin(self.play(&ground, &interrupt)).await.transpose() else {
             output::note(format!("interrupted: the demo has ended, and {}", ground.close()));
             return Ok(ExitCode::from(signal::INTERRUPTED));
         };
