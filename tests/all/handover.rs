@@ -14,6 +14,7 @@ use http::Method;
 use jiff::SignedDuration;
 use serde_json::{Value, json};
 
+use crate::support::counted::counted;
 use crate::support::fleet::{CLAIMS, Controller, Fleet, JOBS, MIGRATIONS, PINS, job};
 use crate::support::rules::{Action, Between, Rule};
 use crate::support::trap::Trap;
@@ -518,6 +519,33 @@ async fn a_target_that_has_failed_is_given_up_at_once_and_its_reason_is_kept() {
     // What the Events of its pods warn of goes with them.
     assert!(reason.contains("the registry has no such image"), "{reason}");
     fleet.assert_clean_in("east");
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_last_warning_of_a_member_stands_beside_what_is_waited_for() {
+    let fleet = Fleet::start(WorldOptions::default()).await;
+    fleet.want(job("orders:broken"));
+    let (cluster, asked) = counted(fleet.world.client());
+    let _controller = fleet.controller_on(cluster, Arc::new(NoFailpoints));
+    fleet.migrate_with(
+        MOVE,
+        json!({"to": "west", "onFailure": "Hold", "verify": {"healthyFor": "2s", "timeout": "10m"}}),
+    );
+    fleet.phase(MOVE, Phase::Handoff).await;
+    assert!(fleet.status(MOVE)["waitingFor"]["lastWarning"].is_null());
+    tokio::time::sleep(Duration::from_mins(5)).await;
+    let status = fleet.status(MOVE);
+    assert_eq!(status["phase"], "Handoff");
+    let warning = status["waitingFor"]["lastWarning"].as_str().unwrap_or_default();
+    assert!(
+        warning.starts_with("west: Pod ") && warning.contains("the registry has no such image"),
+        "{status:#}"
+    );
+    let asked = asked.lock().unwrap();
+    let events = asked
+        .iter()
+        .filter(|line| line.starts_with("GET ") && line.ends_with("/events"));
+    assert!((1..=10).contains(&events.count()));
 }
 
 /// A job that fails in the soak isn't waited for until time is over.

@@ -210,6 +210,8 @@ pub struct WaitingFor {
     pub until: Option<Timestamp>,
     /// What happens at `until`, for instance `roll back`.
     pub then: Option<String>,
+    /// The last warning of a member about the copy that is waited for, in the words of its Events. Nothing is decided by it.
+    pub last_warning: Option<String>,
 }
 
 impl WaitingFor {
@@ -426,6 +428,7 @@ impl Common {
             since,
             until: None,
             then: None,
+            last_warning: None,
         });
     }
 

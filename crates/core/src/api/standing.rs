@@ -110,6 +110,7 @@ mod tests {
             since: now,
             until: None,
             then: None,
+            last_warning: None,
         });
         let mut conditions = Vec::new();
         Standing::UnderWay.say(&mut conditions, None, "Before", "", now);

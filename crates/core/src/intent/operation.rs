@@ -89,6 +89,11 @@ pub(super) trait Kind: Sized {
         Vec::new()
     }
 
+    /// Returns what a member warns of about the copy that is waited for: for people alone.
+    fn last_warning(_operation: &Operation<'_, Self>) -> Option<String> {
+        None
+    }
+
     /// Removes, after the end, what was sent late by a replica that stood still while another one brought the operation there.
     fn sweep(_operation: &mut Operation<'_, Self>) -> Result<(), Interrupt<Self>> {
         Ok(())
@@ -303,6 +308,10 @@ impl<'a, K: Kind> Operation<'a, K> {
             wait.code = WaitCode::Pause;
         }
         let offers = K::offers(self, &wait.reason);
+        let last_warning = match wait.code {
+            WaitCode::Evidence => K::last_warning(self),
+            _ => None,
+        };
         let ends = match wait.until {
             Some(until) => Some((until, wait.then)),
             None => K::limit(self).map(|(until, then)| (until, Some(then))),
@@ -312,6 +321,7 @@ impl<'a, K: Kind> Operation<'a, K> {
         common.wait(wait.code, wait.reason.clone(), now);
         if let Some(waiting) = &mut common.waiting_for {
             waiting.offers = offers;
+            waiting.last_warning = last_warning;
             waiting.until = ends.map(|(until, _)| until);
             waiting.then = ends.and_then(|(_, then)| then.map(str::to_owned));
         }

@@ -13,6 +13,7 @@ use super::other_managers::OtherManager;
 use super::record::Record;
 use super::scalers::Scaler;
 use super::seen::Seen;
+use super::warnings::Warned;
 use crate::api::{Guard, HeldPolicy, PolicyName};
 use cutover_karmada::name::{ClusterName, ObjectKey};
 use cutover_karmada::{PropagationPolicy, PropagationSpec};
@@ -47,6 +48,8 @@ pub struct Snapshot {
     pub watched: Duration,
     /// What the Events of the target warn of, in the pass that gives it up: see [`super::warnings`].
     pub warnings: Vec<String>,
+    /// What the Events of a cluster warn of whose copy is not as a phase waits for it to be, in the passes that read them.
+    pub warned: Option<Warned>,
     /// What the status branch says of this intent.
     pub record: Seen<Option<Record>>,
 }
@@ -138,6 +141,7 @@ impl Snapshot {
             admission: None,
             watched: Duration::ZERO,
             warnings: Vec::new(),
+            warned: None,
             record: Seen::unread(why),
         }
     }

@@ -5,7 +5,14 @@ use std::collections::BTreeSet;
 use serde_json::Value;
 
 use super::snapshot::Pod;
-use cutover_karmada::name::ObjectKey;
+use cutover_karmada::name::{ClusterName, ObjectKey};
+
+/// What the Events of a cluster warn of about a copy and its pods, the newest first.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Warned {
+    pub cluster: ClusterName,
+    pub said: Vec<String>,
+}
 
 /// How many of them a reason bears.
 const MOST: usize = 3;

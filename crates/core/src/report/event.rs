@@ -104,6 +104,9 @@ pub fn long_wait(status: &impl Progress, now: Timestamp) -> Option<EventRecord> 
         let then = wait.then.as_deref().unwrap_or("it ends");
         note = format!("{note}; at {}: {then}", instant(until));
     }
+    if let Some(warning) = &wait.last_warning {
+        note = format!("{note}; last warning: {warning}");
+    }
     Some(EventRecord::new(true, "Waiting", &note))
 }
 

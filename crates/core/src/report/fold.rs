@@ -155,6 +155,10 @@ impl Alike {
         if let (Some(wait), Some(began)) = (&mut each.common.waiting_for, began) {
             wait.since = began;
             wait.until = until;
+            // Each has its own, as a rule.
+            if waits().any(|other| other.last_warning != wait.last_warning) {
+                wait.last_warning = None;
+            }
         }
         let of_all = |part: &String| all.iter().all(|one| one.terminal_parts().any(|its| its == *part));
         let parts: Vec<String> = first.terminal_parts().filter(of_all).collect();

@@ -304,6 +304,9 @@ fn wait(waiting: &WaitingFor, is_first: bool, ends_first: bool) -> String {
             None => text.push_str(" it ends"),
         }
     }
+    if let Some(warning) = &waiting.last_warning {
+        let _ = write!(text, ". Last warning: {warning}");
+    }
     text
 }
 

@@ -23,10 +23,15 @@ use cutover_karmada::name::ObjectKey;
 /// How often the admission fence is tried anew.
 const TRIED_AGAIN: Duration = Duration::from_mins(1);
 
+/// How often Events are read for what a phase waits for.
+const WARNED_AGAIN: Duration = Duration::from_secs(30);
+
 #[derive(Debug, Default)]
 pub(super) struct MigrationController {
     /// When the admission fence was tried last.
     tested: Option<Instant>,
+    /// When the Events of a member were read last for what is waited for.
+    warned: Option<Instant>,
     soak: Soak,
     scalers: scalers::Known,
     /// What watches in the members and the watch cache have reported.
@@ -69,6 +74,11 @@ impl Kind for MigrationController {
         snapshot.watched = self.soak.add(look, begun);
         if migration::watch::gives_up(&input(parts, intent, status, &snapshot)) {
             snapshot.warnings = observe::warnings(parts, status, &snapshot).await;
+        } else if self.warned.is_none_or(|at| at.elapsed() >= WARNED_AGAIN)
+            && let Some(cluster) = migration::watch::troubled(&input(parts, intent, status, &snapshot))
+        {
+            snapshot.warned = observe::warned(parts, cluster, &snapshot).await;
+            self.warned = Some(Instant::now());
         }
         snapshot
     }

@@ -22,7 +22,8 @@ use cutover_core::intent::dependencies::{Presence, Reference};
 use cutover_core::intent::other_managers::OtherManager;
 use cutover_core::intent::scalers::{self, Scaler};
 use cutover_core::intent::snapshot::Sampled;
-use cutover_core::intent::{self, Seen, Snapshot, migration, warnings};
+use cutover_core::intent::warnings::{self, Warned};
+use cutover_core::intent::{self, Seen, Snapshot, migration};
 use cutover_core::profile::{self, Profile};
 use cutover_karmada::ResourceBinding;
 use cutover_karmada::name::{ClusterName, Gvk, ObjectKey};
@@ -173,20 +174,28 @@ pub(super) async fn warnings(parts: &Parts, status: &MigrationStatus, snapshot: 
     let Some(target) = status.journal_in_force().map(|journal| &journal.target) else {
         return Vec::new();
     };
-    let Ok(member) = snapshot.member(target) else {
-        return Vec::new();
-    };
+    warnings_in(parts, target, snapshot).await.unwrap_or_default()
+}
+
+/// Reads what the Events of a cluster say of a copy that a phase has waited for long. What can't be read isn't told.
+pub(super) async fn warned(parts: &Parts, cluster: ClusterName, snapshot: &Snapshot) -> Option<Warned> {
+    let said = warnings_in(parts, &cluster, snapshot).await?;
+    Some(Warned { cluster, said })
+}
+
+async fn warnings_in(parts: &Parts, cluster: &ClusterName, snapshot: &Snapshot) -> Option<Vec<String>> {
+    let member = snapshot.member(cluster).ok()?;
     let namespace = snapshot.workload.namespace.as_deref();
     // Nobody runs meanwhile: a member that doesn't answer at once isn't waited for.
-    let target = parts.cluster.member(target);
-    let read = tokio::time::timeout(AT_ONCE, target.warnings(namespace)).await;
+    let reader = parts.cluster.member(cluster);
+    let read = tokio::time::timeout(AT_ONCE, reader.warnings(namespace)).await;
     let Ok(Answer::Found(events)) = read.map(|read| read.answer) else {
-        return Vec::new();
+        return None;
     };
     let copy = member.object.get().ok().and_then(Option::as_ref);
     let uid = copy.and_then(|copy| copy.pointer("/metadata/uid")?.as_str());
     let pods = member.pods.get().map(Vec::as_slice).unwrap_or_default();
-    warnings::last(&events, &snapshot.workload, uid, pods)
+    Some(warnings::last(&events, &snapshot.workload, uid, pods))
 }
 
 /// A kind that isn't served is told by Preflight; one that was served when the attempt began keeps its scope.

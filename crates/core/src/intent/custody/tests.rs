@@ -170,6 +170,7 @@ fn waits(reason: &str) -> WaitingFor {
         since: SINCE.parse().unwrap(),
         until: None,
         then: None,
+        last_warning: None,
     }
 }
 

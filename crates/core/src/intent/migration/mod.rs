@@ -234,6 +234,10 @@ impl Kind for Migration {
         operation.offers_in(reason)
     }
 
+    fn last_warning(operation: &Operation<'_>) -> Option<String> {
+        operation.last_warning()
+    }
+
     fn sweep(operation: &mut Operation<'_>) -> Result<(), Interrupt> {
         operation.sweep()
     }

@@ -3,6 +3,8 @@
 //! A pass judges one look. How long that has been so only somebody knows who looked all the time: the time between two looks
 //! of one process (`reconcile::intents::soak`). It is not journaled, so that nobody takes over what another one saw.
 
+use jiff::SignedDuration;
+
 use super::{Input, Interrupt, Operation, Phase, go_back, step};
 use crate::api::{OnFailure, quoted};
 use crate::intent::check;
@@ -13,6 +15,12 @@ use cutover_karmada::name::ClusterName;
 
 /// How many characters of somebody else's message are passed on.
 const LONGEST: usize = 300;
+
+/// How many characters of an Event are passed on.
+const WARNING: usize = 200;
+
+/// How long a phase may take before Events are read for what it waits for: most come to their end before.
+const WARNS_AFTER: SignedDuration = SignedDuration::from_secs(15);
 
 /// What a look shows of the target while it soaks.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -29,6 +37,11 @@ pub enum SoakSample {
 pub fn gives_up(input: &Input<'_>) -> bool {
     let is_forward = matches!(input.status.phase, Phase::Handoff | Phase::Verify);
     is_forward && step(input).status.phase == Phase::RollingBack
+}
+
+/// Returns the cluster whose Events may say why a phase takes long, where that is so and the copy in it is not well.
+pub fn troubled(input: &Input<'_>) -> Option<ClusterName> {
+    Operation::of(input).troubled()
 }
 
 /// Returns what one pass shows of the target while it soaks, for the one who keeps the time.
@@ -116,6 +129,54 @@ impl Operation<'_> {
         Ok(checks.try_for_each(|asked| check::holds(target, asked, &object, other_managers)))
     }
 
+    /// Returns the cluster that the phase has waited for so long that its Events are read: it is to run a copy that has no pods, or
+    /// some that are not Ready; or it is to stop one of which its operator or a kubelet says that something is wrong.
+    fn troubled(&self) -> Option<ClusterName> {
+        let journal = self.status.journal_in_force()?;
+        let (cluster, is_to_run) = match (&journal.writer, self.status.phase) {
+            (Some(writer), Phase::Handoff | Phase::Verify | Phase::RollingBack) => (writer, true),
+            (None, Phase::Capture) => (&journal.source, false),
+            (None, Phase::RollingBack) => (&journal.target, false),
+            _ => return None,
+        };
+        if self.input.now.duration_since(journal.phase_since?) < WARNS_AFTER {
+            return None;
+        }
+        let member = self.snapshot().member(cluster).ok()?;
+        let (copy, pods) = (member.object.get().ok()?.as_ref(), member.pods.get().ok()?);
+        if self.ended_in(cluster).ok()?.is_some_and(|ended| ended.well) {
+            return None;
+        }
+        let lacks_pods =
+            journal.profile.no_pods.is_some() && journal.binding.replicas != Some(0) && pods.is_empty();
+        let is_unwell = pods
+            .iter()
+            .any(|pod| pod.trouble.is_some() || (is_to_run && !pod.is_ready))
+            || (is_to_run && lacks_pods)
+            || copy.is_some_and(|copy| operators_error(copy).is_some());
+        is_unwell.then(|| cluster.clone())
+    }
+
+    /// Returns the last warning about the copy that is waited for, as `west: Pod web-1: Failed: why`: what was read in this pass, else
+    /// what was said of the same cluster before. Nothing is decided by it.
+    pub(super) fn last_warning(&self) -> Option<String> {
+        let cluster = self.troubled()?;
+        let begin = format!("{cluster}: ");
+        match self
+            .snapshot()
+            .warned
+            .as_ref()
+            .filter(|warned| warned.cluster == cluster)
+        {
+            Some(warned) => warned.said.first().map(|said| begin + &shortened(said, WARNING)),
+            None => {
+                let before = self.input.status.common.waiting_for.as_ref();
+                let said = before.and_then(|wait| wait.last_warning.clone());
+                said.filter(|said| said.starts_with(&begin))
+            }
+        }
+    }
+
     /// A target of which its operator says that it has failed isn't waited for: nobody else runs meanwhile.
     pub(super) fn not_failed(&self, target: &ClusterName) -> Result<(), Interrupt> {
         let failed = self.prove(target, |facts| {
@@ -185,12 +246,17 @@ fn operators_error(copy: &serde_json::Value) -> Option<String> {
 
 /// The first line of what somebody else says, without secrets, and not more of it than a status bears.
 fn brief(text: &str) -> String {
+    shortened(text, LONGEST)
+}
+
+/// The same, at most so many characters.
+fn shortened(text: &str, longest: usize) -> String {
     let text = redact::text(text);
     let line = text.trim().lines().next().unwrap_or_default();
     let mut brief: String = line
         .chars()
         .filter(|letter| !letter.is_control())
-        .take(LONGEST)
+        .take(longest)
         .collect();
     if brief.len() < line.len() {
         brief.push('…');

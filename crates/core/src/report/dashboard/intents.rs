@@ -214,7 +214,7 @@ pub fn wait_lines(one: &Summary, layout: &Layout) -> Vec<Line> {
     let Some(wait) = &one.common.waiting_for else {
         return Vec::new();
     };
-    let mut lines = wait_reason(wait, false, layout).to_vec();
+    let mut lines = wait_reason(wait, false, layout);
     // What has to stay so counts from where that began; a limit, from the beginning of the phase.
     let phase = one.common.steps.last().map(|step| step.started_at);
     let stays = wait.then.as_deref() == Some("go on");
@@ -224,15 +224,19 @@ pub fn wait_lines(one: &Summary, layout: &Layout) -> Vec<Line> {
 }
 
 /// Returns why something waits, and since when; `is_first`: others like it have begun to wait later.
-fn wait_reason(wait: &WaitingFor, is_first: bool, layout: &Layout) -> [Line; 2] {
+fn wait_reason(wait: &WaitingFor, is_first: bool, layout: &Layout) -> Vec<Line> {
     let reason = layout.words(&wait.reason);
     let which = if is_first { ", the first of them" } else { "" };
     let since = instant(wait.since);
     let ago = ago(wait.since, layout.now);
-    [
-        Line::new(format!("  {} {reason}", styled(BUSY, "waits:"))),
-        Line::new(format!("    since {since} ({ago}){which}")),
-    ]
+    let warning = wait.last_warning.as_deref().map(|said| layout.words(said));
+    let warning = warning.map(|said| format!("    {} {said}", styled(BUSY, "last warning:")));
+    let lines = [
+        Some(format!("  {} {reason}", styled(BUSY, "waits:"))),
+        warning,
+        Some(format!("    since {since} ({ago}){which}")),
+    ];
+    lines.into_iter().flatten().map(Line::new).collect()
 }
 
 /// Returns how much of a time has gone: green where its end is good, red where it is not and near.
