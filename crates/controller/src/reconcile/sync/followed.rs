@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use cutover_cluster::{Cluster, KindState, Lookup, Observer, Watched};
+use cutover_cluster::{Cluster, Keep, KindState, Lookup, Observer, Watched};
 use cutover_core::plan::applyset::PART_OF_LABEL;
 use cutover_karmada::name::{GroupKind, ObjectKey};
 
@@ -22,6 +22,11 @@ impl Followed {
             match cluster.discovery().find(cluster, &kind.group, &kind.kind).await {
                 Ok(Lookup::Served(served)) => observer.watch(Watched {
                     labels: Some(PART_OF_LABEL.to_owned()),
+                    // As what Git has of the kind is kept: nothing is listed again for that.
+                    keep: Keep {
+                        status: false,
+                        ..Keep::ALL
+                    },
                     ..Watched::all(served.gvk)
                 }),
                 Ok(Lookup::NotServed) => drop(unwatched.insert(kind.clone(), None)),
@@ -33,16 +38,14 @@ impl Followed {
 
     /// Says of which kind it isn't known what there is.
     pub(super) fn unknown(&self, observer: &Observer) -> Option<String> {
-        self.kinds.iter().find_map(|kind| {
-            if let Some(why) = self.unwatched.get(kind) {
-                return why.clone();
-            }
-            match observer.state(&kind.group, &kind.kind) {
+        self.kinds
+            .iter()
+            .find_map(|kind| match observer.state(&kind.group, &kind.kind) {
+                None if self.unwatched.contains_key(kind) => self.unwatched.get(kind).cloned().flatten(),
                 Some(state) if state.is_settled() => None,
                 Some(KindState::Failing { why, .. }) => Some(format!("{kind} is not known: {why}")),
                 _ => Some(format!("the list of {kind} has not come yet")),
-            }
-        })
+            })
     }
 
     /// Returns the members of a set, as far as they are known.
