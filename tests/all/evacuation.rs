@@ -408,7 +408,7 @@ async fn what_could_not_move_is_tried_again_where_that_is_asked_for() {
     }
     let _controller = stage.controller(Arc::new(NoFailpoints));
     stage.ask("drain", &spec(&json!({"maxParallel": 3, "unmovable": "Retry"})));
-    stage.waits("drain", "tried again: ").await;
+    stage.waits("drain", "looked at again: ").await;
     assert_eq!(stage.status("drain")["phase"], "Moving");
     assert_eq!(stage.taints("east"), [CORDON]);
     for other in ["north", "west"] {

@@ -12,8 +12,8 @@ use super::driven::{self, OVERTAKEN_ANNOTATION, SYNC_ANNOTATION};
 use super::effect::{add, remove, segment, test};
 use super::record::digest;
 use crate::api::{
-    self, CORDON_PREFIX, EvacuationSpec, Intent, MovesApproval, MovesGate, MovesPhase, MovesSpec, Selection,
-    TaintMatch, Unmovable, WAITS_ANNOTATION, WaitCode, WaitingFor, WorkloadName,
+    self, CORDON_PREFIX, EvacuationSpec, Intent, MovesApproval, MovesGate, MovesPhase, MovesSpec, Opening,
+    Selection, TaintMatch, Unmovable, WAITS_ANNOTATION, WaitCode, WaitingFor, Window, WorkloadName,
 };
 use crate::config::{EvacuationCause, Evacuations, EvacuationsMode};
 use cutover_karmada::name::{ClusterName, ObjectKey};
@@ -340,14 +340,22 @@ fn in_vain(
 
 /// Returns why nothing moves a workload out of a cluster at present, if that is so.
 fn standstill(view: &View<'_>, member: &Member<'_>, workload: &Workload) -> Option<String> {
+    let is_it = |one: &Value| {
+        WorkloadName::deserialize(&one["workload"]).is_ok_and(|named| named.key() == workload.key)
+    };
+    let list = |of: &'static str, one: &'_ Value| -> Option<Value> {
+        let all = one.pointer(of)?.as_array()?;
+        all.iter().find(|one| is_it(one)).cloned()
+    };
     let moves_it = |one: &&Value| {
         let select = one
             .pointer("/spec/select")
             .map_or_else(|| Ok(Selection::default()), Selection::deserialize);
         let takes = |select: Selection| {
             let key = &workload.key;
-            select.label_selector.is_none()
-                && select.may_take(&key.group, &key.kind, key.namespace.as_deref())
+            // Which labels a template has isn't known here.
+            let is_labelled = select.label_selector.is_none() || list("/status/moves", one).is_some();
+            is_labelled && select.may_take(&key.group, &key.kind, key.namespace.as_deref())
         };
         counts(one) && member.is_emptied_by(one) && select.is_ok_and(takes)
     };
@@ -362,21 +370,19 @@ fn standstill(view: &View<'_>, member: &Member<'_>, workload: &Workload) -> Opti
     if let Some(wait) = waiting.filter(|wait| wait.code.is_for_a_person() || wait.until.is_some()) {
         return Some(format!("Evacuation {name} waits: {}", wait.reason));
     }
-    let list = |of: &str| there.pointer(of).and_then(Value::as_array).into_iter().flatten();
-    let is_it = |one: &&Value| {
-        WorkloadName::deserialize(&one["workload"]).is_ok_and(|named| named.key() == workload.key)
-    };
-    if let Some(stay) = list("/status/stays").find(is_it) {
-        let why = stay
-            .pointer("/why/message")
-            .and_then(Value::as_str)
-            .unwrap_or_default();
+    let window = there
+        .pointer("/spec/window")
+        .and_then(|window| Window::deserialize(window).ok());
+    if window.is_some_and(|window| window.at(view.now) == Opening::Never) {
+        return Some(format!("the time window of Evacuation {name} has ended"));
+    }
+    if let Some(stay) = list("/status/stays", there) {
+        let why = stay.pointer("/why/message").and_then(Value::as_str);
+        let why = why.unwrap_or_default();
         return Some(format!("Evacuation {name} leaves it where it is: {why}"));
     }
-    let has_failed = |one: &&Value| one["state"] == "Failed" && is_it(one);
-    list("/status/moves")
-        .any(|one| has_failed(&one))
-        .then(|| format!("its move by Evacuation {name} has failed"))
+    let one = list("/status/moves", there)?;
+    (one["state"] == "Failed").then(|| format!("its move by Evacuation {name} has failed"))
 }
 
 /// When Karmada takes a workload out of a cluster.

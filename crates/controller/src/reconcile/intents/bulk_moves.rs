@@ -56,6 +56,8 @@ pub(super) struct BulkMovesController<I> {
     looked: Option<Instant>,
     /// When what can't be moved was looked at last.
     tried: Option<Instant>,
+    /// Where the next look at what can't be moved begins: not all of it is looked at in one pass.
+    turn: usize,
     kind: PhantomData<fn() -> I>,
 }
 
@@ -65,6 +67,7 @@ impl<I> Default for BulkMovesController<I> {
         Self {
             looked: None,
             tried: None,
+            turn: 0,
             kind: PhantomData,
         }
     }
@@ -104,10 +107,14 @@ impl<I: Many> Kind for BulkMovesController<I> {
         look.everything(spec, &mut snapshot).await;
         self.looked = Some(Instant::now());
         let again = self.tried.is_none_or(|at| at.elapsed() >= AGAIN);
-        let open = moves::unchecked(status, again);
+        let mut open = moves::unchecked(status, again);
         if !open.is_empty() {
             if again {
                 self.tried = Some(Instant::now());
+                let first = self.turn % open.len();
+                open.rotate_left(first);
+                open.sort_by_key(|one| one.checked);
+                self.turn = first + VERDICTS;
             }
             snapshot.verdicts = look.verdicts(&open).await;
         }

@@ -1,8 +1,13 @@
 //! So many at a time, in their order, until nothing is left or too much has failed.
 
+use std::time::Duration;
+
 use super::start::count;
 use super::{Interrupt, MoveStrategy, NOW_AND_THEN, Operation, Phase, SOON, listed, under_way};
 use crate::api::{Means, MoveState, Unmovable};
+
+/// How often what can't move for long is looked at.
+const SELDOM: Duration = Duration::from_mins(1);
 
 impl<A: MoveStrategy> Operation<'_, A> {
     pub(super) fn moving(&mut self) -> Result<(), Interrupt<A>> {
@@ -106,8 +111,17 @@ impl<A: MoveStrategy> Operation<'_, A> {
         };
         let left = self.blocked();
         if !left.is_empty() && self.spec().moves().unmovable == Unmovable::Retry {
+            // The longer that has been so, the less often it is looked at; a change of a cluster is heard of.
+            let waits = self.status.common.waiting_for.as_ref();
+            let age = waits.map_or(0, |wait| self.input.now.duration_since(wait.since).as_secs());
+            let age = Duration::from_secs(u64::try_from(age).unwrap_or_default());
+            self.look_again((age / 10).clamp(NOW_AND_THEN, SELDOM));
+            let failed = match failed.len() {
+                0 => String::new(),
+                some => format!("; {some} could not be: {}", listed(failed)),
+            };
             return Err(Interrupt::Wait(format!(
-                "{moved} moved{later}; tried again: {}",
+                "{moved} moved{failed}{later}; looked at again: {}",
                 listed(&left)
             )));
         }
