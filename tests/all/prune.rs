@@ -702,7 +702,11 @@ async fn the_last_policy_that_git_has_no_more_goes_for_a_new_reconciler_too() {
     plane.push(&[("apps/policy.yaml", "")]);
     let summary = plane.run().await;
     assert!(summary.is_clean(), "{summary:?}");
-    assert!(plane.get(&POLICIES, Some("shop"), "orders").is_none());
+    // Karmada has a finalizer on it.
+    until("it is gone", || {
+        plane.get(&POLICIES, Some("shop"), "orders").is_none()
+    })
+    .await;
 }
 
 #[tokio::test]
