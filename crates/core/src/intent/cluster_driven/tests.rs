@@ -840,7 +840,7 @@ fn which_workloads_are_evicted_before_they_can_have_moved() {
         "{}",
         plane.told()
     );
-    // Nothing is told of what nothing is done about.
+    // Nothing is reported of what nothing is done about.
     plane.settings = settings("{mode: Auto, causes: [Cordon]}");
     assert_eq!(plane.told(), "");
 }
