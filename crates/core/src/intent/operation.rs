@@ -346,12 +346,15 @@ impl<'a, K: Kind> Operation<'a, K> {
     pub(super) fn patience(&self, wait: &Wait, later: Duration, seldom: Duration) -> Duration {
         let is_idle = wait.code.is_for_a_person() || self.status.journal().is_none();
         let longest = if is_idle { seldom } else { later };
+        (self.waited() / 10).clamp(K::SOON, longest)
+    }
+
+    /// Returns how long the present wait has taken.
+    pub(super) fn waited(&self) -> Duration {
         let waiting = self.status.waiting_for();
         let age = waiting.map(|wait| self.input.now.duration_since(wait.since));
-        let age = age
-            .and_then(|age| Duration::try_from(age).ok())
-            .unwrap_or_default();
-        (age / 10).clamp(K::SOON, longest)
+        age.and_then(|age| Duration::try_from(age).ok())
+            .unwrap_or_default()
     }
 
     /// Waits for a window to open, which does not close on what has begun. `ended`: what comes of one that does not open again.

@@ -112,10 +112,7 @@ impl<A: MoveStrategy> Operation<'_, A> {
         let left = self.blocked();
         if !left.is_empty() && self.spec().moves().unmovable == Unmovable::Retry {
             // The longer that has been so, the less often it is looked at; a change of a cluster is heard of.
-            let waits = self.status.common.waiting_for.as_ref();
-            let age = waits.map_or(0, |wait| self.input.now.duration_since(wait.since).as_secs());
-            let age = Duration::from_secs(u64::try_from(age).unwrap_or_default());
-            self.look_again((age / 10).clamp(NOW_AND_THEN, SELDOM));
+            self.look_again((self.waited() / 10).clamp(NOW_AND_THEN, SELDOM));
             let failed = match failed.len() {
                 0 => String::new(),
                 some => format!("; {some} could not be: {}", listed(failed)),
