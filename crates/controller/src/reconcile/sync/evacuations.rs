@@ -268,36 +268,27 @@ impl Sync {
 
     async fn take_step(&self, step: Step) -> Result<(), String> {
         let writer = self.cluster.writer(SYNC_MANAGER);
-        let served = async |api_version: &str, kind: &str| {
-            let served = served(&self.cluster, &Gvk::new(api_version, kind)).await;
-            served.map_err(|error| error.to_string())
+        let (api_version, kind) = match step {
+            Step::Answer(_) => (CLUSTERS, "Cluster"),
+            Step::Create(_) | Step::Change(_) | Step::Delete(_) => (api::API_VERSION, EVACUATION),
         };
-        let (written, what) = match &step {
-            Step::Answer(Change { read, patch, what }) => {
-                let served = served(CLUSTERS, "Cluster").await?;
-                let name = read["metadata"]["name"].as_str().unwrap_or_default();
-                let written = writer
-                    .patch(&served, &Exactly::of(read), patch, Mode::Write)
-                    .await;
-                (written, format!("cluster {name}: {what}"))
+        let served = served(&self.cluster, &Gvk::new(api_version, kind)).await;
+        let served = served.map_err(|error| error.to_string())?;
+        let name = |of: &Value| of["metadata"]["name"].as_str().unwrap_or_default().to_owned();
+        let what = match &step {
+            Step::Answer(Change { read, what, .. }) => format!("cluster {}: {what}", name(read)),
+            Step::Create(evacuation) => format!("Evacuation {} is created", name(evacuation)),
+            Step::Change(Change { what, .. }) => what.clone(),
+            Step::Delete(Change { what, .. }) => format!("{what}: it is deleted"),
+        };
+        let written = match &step {
+            Step::Answer(Change { read, patch, .. }) | Step::Change(Change { read, patch, .. }) => {
+                let read = Exactly::of(read);
+                writer.patch(&served, &read, patch, Mode::Write).await
             }
-            Step::Create(evacuation) => {
-                let served = served(api::API_VERSION, EVACUATION).await?;
-                let name = evacuation["metadata"]["name"].as_str().unwrap_or_default();
-                let written = writer.create(&served, evacuation, Mode::Write).await;
-                (written, format!("Evacuation {name} is created"))
-            }
-            Step::Change(Change { read, patch, what }) => {
-                let served = served(api::API_VERSION, EVACUATION).await?;
-                let written = writer
-                    .patch(&served, &Exactly::of(read), patch, Mode::Write)
-                    .await;
-                (written, what.clone())
-            }
-            Step::Delete(Change { read, what, .. }) => {
-                let served = served(api::API_VERSION, EVACUATION).await?;
-                let written = writer.delete(&served, &Exactly::of(read), Mode::Write).await;
-                (written, format!("{what}: it is deleted"))
+            Step::Create(evacuation) => writer.create(&served, evacuation, Mode::Write).await,
+            Step::Delete(Change { read, .. }) => {
+                writer.delete(&served, &Exactly::of(read), Mode::Write).await
             }
         };
         match written.map_err(|error| format!("not done: {what}: {error}"))? {

@@ -38,14 +38,15 @@ impl Followed {
 
     /// Says of which kind it isn't known what there is.
     pub(super) fn unknown(&self, observer: &Observer) -> Option<String> {
-        self.kinds
-            .iter()
-            .find_map(|kind| match observer.state(&kind.group, &kind.kind) {
-                None if self.unwatched.contains_key(kind) => self.unwatched.get(kind).cloned().flatten(),
-                Some(state) if state.is_settled() => None,
-                Some(KindState::Failing { why, .. }) => Some(format!("{kind} is not known: {why}")),
+        self.kinds.iter().find_map(|kind| {
+            let state = observer.state(&kind.group, &kind.kind);
+            match (state, self.unwatched.get(kind)) {
+                (None, Some(why)) => why.clone(),
+                (Some(state), _) if state.is_settled() => None,
+                (Some(KindState::Failing { why, .. }), _) => Some(format!("{kind} is not known: {why}")),
                 _ => Some(format!("the list of {kind} has not come yet")),
-            })
+            }
+        })
     }
 
     /// Returns the members of a set, as far as they are known.

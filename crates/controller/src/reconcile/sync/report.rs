@@ -30,8 +30,8 @@ pub struct SyncReport {
     pub problems: Vec<Problem>,
     /// Moves that templates ask for and that are not carried out.
     pub requests: Vec<Problem>,
-    /// Clusters that are not evacuated, and workloads that Karmada evicts too early. No commit asks for that: it is told, and nothing is
-    /// left undone.
+    /// Clusters that are not evacuated, and workloads that Karmada evicts too early. No commit asks for that: it is reported, and
+    /// nothing is left undone.
     pub evacuations: Vec<Problem>,
     /// The folder of a sync that has nothing isn't in Git. It may come, or have gone: nothing is left undone for that.
     pub missing_folder: Option<Problem>,
