@@ -198,12 +198,7 @@ pub async fn evacuation(stage: &Stage, before: &Run) -> Result<()> {
     );
     intent.push(stage, &format!("Empty {home} for maintenance"), &spec)?;
     intent.is(stage, "Completed").await?;
-    let run = stage.running().await?;
-    check(
-        run.writer.cluster.as_str() != home,
-        &format!("the job has left {home}"),
-    )?;
-    from_a_handle(&run)?;
+    let run = has_left(stage, home).await?;
     done(format!(
         "orders runs in {} now, from its savepoint",
         run.writer.cluster
@@ -211,7 +206,7 @@ pub async fn evacuation(stage: &Stage, before: &Run) -> Result<()> {
     intent.take_away(stage, "Maintenance is over").await
 }
 
-/// Nobody asks for an evacuation: somebody taints the cluster, and Karmada would evict the job without its state.
+/// No file asks for an evacuation: a person taints the cluster, and Karmada would evict the job without its state.
 pub async fn taint(stage: &Stage, before: &Run) -> Result<()> {
     let home = before.writer.cluster.as_str();
     let tolerating = format!(
@@ -232,15 +227,10 @@ pub async fn taint(stage: &Stage, before: &Run) -> Result<()> {
     done(format!("cutover creates the Evacuation {name}"))?;
     let intent = Intent::new("Evacuation", "evacuations", None, name);
     intent.is(stage, "Completed").await?;
-    let run = stage.running().await?;
-    check(
-        run.writer.cluster.as_str() != home,
-        &format!("the job has left {home}"),
-    )?;
-    from_a_handle(&run)?;
-    check(!stage.is_evicted(), "Karmada has evicted nothing")?;
+    let run = has_left(stage, home).await?;
+    check(!stage.is_evicted(), "Karmada has not evicted orders")?;
     done(format!(
-        "orders runs in {} now, from its savepoint; Karmada had nothing to evict",
+        "orders runs in {} now, from its savepoint; Karmada has not evicted it",
         run.writer.cluster
     ))?;
     command(&format!(
@@ -251,6 +241,17 @@ pub async fn taint(stage: &Stage, before: &Run) -> Result<()> {
     done("the taint is gone, and so is the Evacuation with its cordon")?;
     replace(&policy, &tolerating, ANYWHERE)?;
     push(stage, "Let Karmada evict orders at once", &[])
+}
+
+/// The job runs in another cluster, from its state.
+async fn has_left(stage: &Stage, home: &str) -> Result<Run> {
+    let run = stage.running().await?;
+    check(
+        run.writer.cluster.as_str() != home,
+        &format!("the job has left {home}"),
+    )?;
+    from_a_handle(&run)?;
+    Ok(run)
 }
 
 /// What asks for something: a file, or a cluster; and the object that it becomes.

@@ -359,7 +359,7 @@ impl Stage {
         .await
     }
 
-    /// Somebody gives a cluster these taints, and no other.
+    /// A person gives a cluster these taints, and no other.
     pub fn taint(&self, cluster: &str, taints: Value) -> Result<()> {
         self.patch(&CLUSTERS, None, cluster, json!({"spec": {"taints": taints}}))
     }
