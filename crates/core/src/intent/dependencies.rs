@@ -11,7 +11,7 @@ use crate::api::Finding;
 use cutover_karmada::name::ClusterName;
 
 /// On a template: `ignore` leaves out what is looked for here, where override policies rename it or a driver makes it with the pod.
-const MODE_ANNOTATION: &str = "cutover.dev/dependencies";
+pub const MODE_ANNOTATION: &str = "cutover.dev/dependencies";
 
 /// More of one workload are not asked for.
 pub const MOST: usize = 30;

@@ -108,6 +108,7 @@ rules! {
     FailoverMeanwhile = 143, "failover-meanwhile", Warning, "The policy of a workload whose replicas are shifted has failover: the shift is refused.";
     AppliedTwice = 151, "applied-twice", Warning, "An object in the repository carries the marks of another tool that applies it.";
     StatusBranch = 152, "status-branch", Warning, "cutover.yaml names a status branch that a reconciler refuses unless a flag allows it.";
+    UnknownAnnotation = 153, "unknown-annotation", Warning, "An annotation of cutover has a name or a value that means nothing.";
     AmbiguousProfile = 161, "ambiguous-profile", Warning, "Several profiles of the repository are for one kind: the first by name is used.";
     BadPatch = 162, "bad-patch", Error, "A patch of a profile can't be written, or a profile of a workload with state has none that holds or stops it.";
     DeadStatePath = 201, "dead-state-path", Error, "A state-preservation path matches nothing, which silently disables failover altogether.";

@@ -2,6 +2,7 @@
 //!
 //! No rule asks a cluster: what can only be told by one (does the cluster exist, is the kind installed) isn't said here.
 
+mod annotations;
 mod clusters;
 mod code;
 mod expressions;
@@ -165,6 +166,7 @@ impl Context {
 pub fn check(set: &Set, context: &Context) -> Vec<Finding> {
     let mut findings: Vec<Finding> = set.errors().map(Finding::from).collect();
     objects::check(set, &mut findings);
+    annotations::check(set, &mut findings);
     references::check(set, context, &mut findings);
     failover_plan::check(set, &mut findings);
     suspension::check(set, context, &mut findings);

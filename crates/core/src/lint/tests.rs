@@ -938,3 +938,40 @@ spec:
     );
     assert_eq!(turns(&format!("{back}{ORDERS}{elsewhere}")), 0);
 }
+
+#[test]
+fn annotations_that_mean_nothing_are_found() {
+    let annotated = |annotation: &str| {
+        check_text(&format!(
+            "apiVersion: v1\nkind: ConfigMap\nmetadata:\n  name: a\n  namespace: shop\n  annotations: {{{annotation}}}\n"
+        ))
+    };
+    for good in [
+        "cutover.dev/migrations: auto",
+        "cutover.dev/wave: '-2'",
+        "cutover.dev/drift: warn",
+        "cutover.dev/accept-state-loss: 0123456789ab",
+        "cutover.dev/evacuation-answer: '{}'",
+        "example.com/migrations: alwys",
+    ] {
+        assert_eq!(annotated(good), "", "{good}");
+    }
+    insta::assert_snapshot!(annotated("cutover.dev/migrations: atuo"), @r#"
+    warning[CUT0153]: cutover.dev/migrations is "atuo", which counts as if nothing were said: it takes auto or manual
+      --> a.yaml:6:41
+    hint: did you mean auto?
+    "#);
+    insta::assert_snapshot!(annotated("cutover.dev/migration: auto"), @r#"
+    warning[CUT0153]: cutover.dev/migration means nothing
+      --> a.yaml:6:17
+    hint: did you mean cutover.dev/migrations?
+    "#);
+    insta::assert_snapshot!(annotated("cutover.dev/wave: first"), @r#"
+    warning[CUT0153]: cutover.dev/wave is "first", which counts as if nothing were said: it takes a whole number
+      --> a.yaml:6:35
+    "#);
+    insta::assert_snapshot!(annotated("cutover.dev/keep: 'yes'"), @r#"
+    warning[CUT0153]: cutover.dev/keep is "yes", which counts as if nothing were said: it takes true or false
+      --> a.yaml:6:35
+    "#);
+}
