@@ -10,6 +10,7 @@ use anstyle::{AnsiColor, Style};
 use clap::{Args, ValueEnum};
 use futures::future::try_join_all;
 use jiff::Timestamp;
+use serde::de::DeserializeOwned;
 use serde_json::Value;
 use terminal_size::{Height, Width, terminal_size};
 use tokio::sync::broadcast::Receiver;
@@ -22,11 +23,12 @@ use super::output::OUTPUT;
 use super::recorded::Recorded;
 use super::{files, global, output, signal};
 use cutover_cluster::{Answer, Change, Cluster, Form, Lookup, Observer, Served, Watched};
-use cutover_core::api;
+use cutover_core::api::{self, Claim};
 use cutover_core::config::{self, StatusBranches};
 use cutover_core::error::{Error, Kind, Result};
 use cutover_core::report::{Copies, Dashboard, Layout, Overview, View, on_a_screen};
 use cutover_git::{Checkout, RemoteUrl};
+use cutover_karmada::ResourceBinding;
 use cutover_karmada::name::Gvk;
 
 #[derive(Args, Debug)]
@@ -254,11 +256,30 @@ pub(super) async fn gathered(changes: &mut Receiver<Change>) -> bool {
 
 /// Reads all objects of a kind.
 pub(super) async fn list(cluster: &Cluster, served: &Served) -> Result<Vec<Value>> {
-    match cluster.reader().list(served, None, None).await.answer {
+    found(cluster.reader().list(served, None, None).await.answer)
+}
+
+/// Reads all objects of a kind, each as a type. One that doesn't fit makes all unknown.
+async fn list_as<T: DeserializeOwned>(cluster: Cluster, served: Served) -> Result<Vec<T>> {
+    found(cluster.reader().list_as(&served, None, None).await.answer)
+}
+
+fn found<T>(answer: Answer<Vec<T>>) -> Result<Vec<T>> {
+    match answer {
         Answer::Found(objects) => Ok(objects),
         Answer::NotFound => Ok(Vec::new()),
         Answer::Unknown { why } => Err(Error::new(Kind::Unreachable, why)),
     }
+}
+
+/// Reads on whichever thread is free: to parse a long list takes longer than to ask for it.
+async fn apart<T: Send + 'static>(read: impl Future<Output = Result<T>> + Send + 'static) -> Result<T> {
+    let read = tokio::spawn(read).await;
+    read.unwrap_or_else(|error| {
+        Err(Error::internal(format!(
+            "a list was not read to its end: {error}"
+        )))
+    })
 }
 
 /// What was printed last, and how to print it.
@@ -434,16 +455,16 @@ impl Observed {
 
     /// Reads what runs where. Who may read intents alone still learns of these.
     async fn copies(&self) -> Option<Copies> {
-        let [bindings, claims, clusters] = self
-            .copies
-            .as_ref()?
-            .each_ref()
-            .map(|served| list(&self.cluster, served));
-        let (bindings, claims, clusters) = futures::join!(bindings, claims, clusters);
+        let [bindings, claims, clusters] = self.copies.as_ref()?;
+        let (bindings, claims, clusters) = futures::join!(
+            apart(list_as::<ResourceBinding>(self.cluster.clone(), bindings.clone())),
+            apart(list_as::<Claim>(self.cluster.clone(), claims.clone())),
+            list(&self.cluster, clusters),
+        );
         Some(match (bindings, claims) {
             // Who may not list clusters isn't told which of them cannot be reached.
             (Ok(bindings), Ok(claims)) => {
-                Copies::of(&bindings, &claims).in_clusters(&clusters.unwrap_or_default())
+                Copies::among(&bindings, &claims).in_clusters(&clusters.unwrap_or_default())
             }
             (Err(error), _) | (_, Err(error)) => Copies::unknown(error.to_string()),
         })
@@ -480,7 +501,11 @@ impl BranchArgs {
 
 /// What intents there are; a kind that isn't served has none.
 async fn observed(cluster: &Cluster, served: &[Served]) -> Result<View> {
-    let all = try_join_all(served.iter().map(|served| list(cluster, served))).await?;
+    let lists = served.iter().map(|served| {
+        let (cluster, served) = (cluster.clone(), served.clone());
+        apart(async move { list(&cluster, &served).await })
+    });
+    let all = try_join_all(lists).await?;
     let kinds = served.iter().map(|served| served.gvk.kind.as_str());
     let mut objects: BTreeMap<&str, Vec<Value>> = kinds.zip(all).collect();
     let mut unreadable = None;

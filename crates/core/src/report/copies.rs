@@ -107,6 +107,11 @@ impl Copies {
             (Err(error), _) => return Self::unknown(format!("a Claim cannot be read: {error}")),
             (_, Err(error)) => return Self::unknown(format!("a ResourceBinding cannot be read: {error}")),
         };
+        Self::among(&bindings, &claims)
+    }
+
+    /// Returns what bindings and claims say.
+    pub fn among(bindings: &[ResourceBinding], claims: &[Claim]) -> Self {
         let claims: HashMap<&str, &Claim> = claims
             .iter()
             .rev()
