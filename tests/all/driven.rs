@@ -306,4 +306,46 @@ spec:
     }
     assert_eq!(named(&plane, "orders"), json!(["east"]));
     is_clean(&world);
+    // Git thinks better of it; the target is repaired; and the same is asked for again.
+    plane.push(&[("policy.yaml", &policy("orders", "orders", "east"))]);
+    plane.run().await;
+    let repaired = broken.replace("orders:broken", "orders:1.0");
+    plane.push(&[("broken.yaml", &repaired)]);
+    plane.run().await;
+    let _running = plane.start();
+    plane.push(&[("policy.yaml", &policy("orders", "orders", "west"))]);
+    until("it is across", || {
+        phases(&plane).contains(&"Completed".to_owned())
+    })
+    .await;
+    assert_eq!(migrations(&plane).len(), 2);
+    is_clean(&world);
+}
+
+#[tokio::test]
+async fn another_workload_of_the_policy_turns_no_move_back() {
+    let settings = settings(PATIENT);
+    let (world, plane) = started(
+        &policy("orders", "orders", "east"),
+        &[("cutover.yaml", &settings)],
+    )
+    .await;
+    let _running = plane.start();
+    let after = policy("orders", "orders", "west");
+    plane.push(&[("policy.yaml", &after)]);
+    until("it is watched", || phases(&plane) == ["Verify"]).await;
+    let more = after.replace(
+        "name: 'orders'}]",
+        "name: 'orders'}, {apiVersion: v1, kind: ConfigMap, name: more}]",
+    );
+    assert_ne!(more, after);
+    plane.push(&[("policy.yaml", &more)]);
+    until("the push is read", || is_read(&plane)).await;
+    assert_eq!(migrations(&plane)[0]["spec"]["abort"], Value::Null);
+    assert_eq!(phases(&plane), ["Verify"]);
+    // And without the workload it is one.
+    plane.push(&[("policy.yaml", &after.replace("name: 'orders'", "name: bills"))]);
+    until("it is rolled back", || phases(&plane) == ["RolledBack"]).await;
+    assert!(runs(&world, "east", "orders"));
+    is_clean(&world);
 }

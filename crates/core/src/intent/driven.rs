@@ -14,8 +14,8 @@ use super::gate::{Fate, Ground, Loss, Refusal, Tenant};
 use super::record::digest;
 use crate::api::{self, Intent, MigrationSpec, Phase, PolicyName, WorkloadRef};
 use crate::config::{Migrations, MigrationsMode};
-use cutover_karmada::PropagationSpec;
 use cutover_karmada::name::{ClusterName, GroupKind, ObjectKey};
+use cutover_karmada::{PropagationSpec, ResourceSelector};
 
 /// On a policy, or on the template of a workload: whether changes of placement set migrations off, `auto` or `manual`.
 pub const MODE_ANNOTATION: &str = "cutover.dev/migrations";
@@ -24,7 +24,7 @@ pub const MODE_ANNOTATION: &str = "cutover.dev/migrations";
 pub(super) const SYNC_ANNOTATION: &str = "cutover.dev/set-off-by";
 /// The policy whose change it is: namespace and name as JSON.
 const POLICY_ANNOTATION: &str = "cutover.dev/policy";
-/// The digest of the placement that Git asked for.
+/// The digest of the placement that Git asked for; by earlier versions of the selectors, too.
 const PLACEMENT_ANNOTATION: &str = "cutover.dev/placement";
 
 /// On such an intent: it is rolled back because what set it off is so no more.
@@ -235,12 +235,49 @@ impl<'a> Driven<'a> {
         is_about(self.migration, called)
             && spec("/spec/from") == Some(&json!(called.from))
             && spec("/spec/to") == Some(&json!(called.to))
-            && !self.is_overtaken(wanted)
+            && self.is_by_placement(wanted)
     }
 
-    /// Returns whether Git asks for another placement by now. `wanted`: the policy as Git has it.
-    pub fn is_overtaken(&self, wanted: &Value) -> bool {
-        annotation(self.migration, PLACEMENT_ANNOTATION) != Some(placement_digest(wanted).as_str())
+    /// Returns whether Git asks for another placement by now, or for none of this workload. `wanted`: the policy as Git has it;
+    /// `template`: the workload's, where it can be seen.
+    pub fn is_overtaken(&self, wanted: &Value, template: Option<&Value>) -> bool {
+        let selectors = || Vec::<ResourceSelector>::deserialize(&wanted["spec"]["resourceSelectors"]);
+        let is_left_out = |template| {
+            selectors().is_ok_and(|selectors| ResourceSelector::closest(&selectors, template).is_none())
+        };
+        !self.is_by_placement(wanted) || template.is_some_and(is_left_out)
+    }
+
+    fn is_by_placement(&self, wanted: &Value) -> bool {
+        let of = |pointer| wanted.pointer(pointer).unwrap_or(&Value::Null);
+        let placement = of("/spec/placement");
+        let earlier = || digest(&json!([placement, of("/spec/resourceSelectors")]));
+        let said = annotation(self.migration, PLACEMENT_ANNOTATION);
+        said == Some(&placement_digest(wanted)) || said == Some(&earlier())
+    }
+
+    /// Returns the workload that it moves.
+    pub fn workload(&self) -> Option<ObjectKey> {
+        let workload = WorkloadRef::deserialize(&self.migration["spec"]["workload"]).ok()?;
+        Some(workload.key(self.migration["metadata"]["namespace"].as_str()))
+    }
+
+    /// Returns whether another one comes first with the same workload, so that this one would only wait for it, and hold its policy
+    /// back meanwhile. Two are there where the creation of the first was answered late.
+    pub fn comes_after(&self, other: &Self) -> bool {
+        let order = |driven: &Self| {
+            let of = |pointer| driven.migration.pointer(pointer).and_then(Value::as_str);
+            let is_committed = driven.phase() == Phase::Cleanup;
+            (
+                !is_committed,
+                of("/metadata/creationTimestamp").map(str::to_owned),
+                driven.name(),
+            )
+        };
+        self.workload() == other.workload()
+            && !has_ended(other.migration)
+            && !other.asks_to_abort()
+            && order(other) < order(self)
     }
 
     pub fn asks_to_abort(&self) -> bool {
@@ -249,8 +286,18 @@ impl<'a> Driven<'a> {
 
     /// Returns the patch that rolls it back because Git asks for another placement.
     pub fn turn_back(&self) -> [Value; 2] {
+        [add("/spec/abort", json!(true)), Self::overtaken()]
+    }
+
+    /// Returns the patch that notes of one that has ended that Git has asked for another placement since: when it asks for this one
+    /// again, that is news.
+    pub fn note_overtaken(&self) -> [Value; 1] {
+        [Self::overtaken()]
+    }
+
+    fn overtaken() -> Value {
         let annotation = format!("/metadata/annotations/{}", segment(OVERTAKEN_ANNOTATION));
-        [add("/spec/abort", json!(true)), add(&annotation, json!("true"))]
+        add(&annotation, json!("true"))
     }
 
     /// Returns whether it ended without having moved the workload, by itself or by a person.
@@ -279,6 +326,11 @@ pub fn has_ended(migration: &Value) -> bool {
     phase_of(migration).is_terminal()
 }
 
+/// Returns whether a Migration brings the workload back to where it was.
+pub(super) fn is_rolling_back(migration: &Value) -> bool {
+    phase_of(migration) == Phase::RollingBack
+}
+
 fn phase_of(migration: &Value) -> Phase {
     let phase = migration.pointer("/status/phase").cloned();
     phase
@@ -296,12 +348,87 @@ pub fn is_turned_back(migration: &Value) -> bool {
     annotation(migration, OVERTAKEN_ANNOTATION).is_some()
 }
 
-/// What of a policy decides where something goes.
+/// What of a policy decides where something goes. What else it selects is no other placement of what it has.
 fn placement_digest(policy: &Value) -> String {
-    let of = |pointer| policy.pointer(pointer).unwrap_or(&Value::Null);
-    digest(&json!([of("/spec/placement"), of("/spec/resourceSelectors")]))
+    digest(policy.pointer("/spec/placement").unwrap_or(&Value::Null))
 }
 
 fn annotation<'a>(object: &'a Value, name: &str) -> Option<&'a str> {
     object.pointer("/metadata/annotations")?.get(name)?.as_str()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn policy(clusters: &[&str], names: &[&str]) -> Value {
+        let selector = |name| json!({"apiVersion": "apps/v1", "kind": "StatefulSet", "name": name});
+        let selectors: Vec<Value> = names.iter().map(selector).collect();
+        json!({"spec": {
+            "placement": {"clusterAffinity": {"clusterNames": clusters}}, "resourceSelectors": selectors,
+        }})
+    }
+
+    fn set_off(name: &str, created: &str, by: &Value) -> Value {
+        json!({
+            "metadata": {
+                "namespace": "shop", "name": name, "creationTimestamp": created,
+                "annotations": {
+                    SYNC_ANNOTATION: "sync", POLICY_ANNOTATION: r#"["shop","orders"]"#,
+                    PLACEMENT_ANNOTATION: placement_digest(by),
+                },
+            },
+            "spec": {"workload": {"apiVersion": "apps/v1", "kind": "StatefulSet", "name": "orders"}},
+            "status": {"phase": "Pending"},
+        })
+    }
+
+    #[test]
+    fn another_workload_of_the_policy_is_no_other_placement() {
+        let by = policy(&["west"], &["orders"]);
+        let migration = set_off("one", "2026-01-01T00:00:00Z", &by);
+        let template = json!({
+            "apiVersion": "apps/v1", "kind": "StatefulSet", "metadata": {"namespace": "shop", "name": "orders"},
+        });
+        let is_overtaken = |wanted: &Value, template: Option<&Value>| {
+            Driven::of(&migration).unwrap().is_overtaken(wanted, template)
+        };
+        let more = policy(&["west"], &["orders", "bills"]);
+        assert!(!is_overtaken(&more, Some(&template)));
+        assert!(is_overtaken(&policy(&["north"], &["orders"]), Some(&template)));
+        let without = policy(&["west"], &["bills"]);
+        assert!(is_overtaken(&without, Some(&template)));
+        // Whether it still selects what can't be seen isn't known.
+        assert!(!is_overtaken(&without, None));
+        // By earlier versions.
+        let mut earlier = migration.clone();
+        earlier["metadata"]["annotations"][PLACEMENT_ANNOTATION] = json!(digest(&json!([
+            by["spec"]["placement"],
+            by["spec"]["resourceSelectors"]
+        ])));
+        assert!(!Driven::of(&earlier).unwrap().is_overtaken(&by, Some(&template)));
+    }
+
+    #[test]
+    fn of_two_for_one_workload_the_committed_or_the_first_one_goes_on() {
+        let by = policy(&["west"], &["orders"]);
+        let first = set_off("one", "2026-01-01T00:00:00Z", &by);
+        let second = set_off("two", "2026-01-01T00:00:01Z", &by);
+        let comes_after =
+            |one: &Value, other: &Value| Driven::of(one).unwrap().comes_after(&Driven::of(other).unwrap());
+        assert!(comes_after(&second, &first) && !comes_after(&first, &second));
+        assert!(!comes_after(&first, &first));
+        let mut committed = second.clone();
+        committed["status"]["phase"] = json!("Cleanup");
+        assert!(comes_after(&first, &committed) && !comes_after(&committed, &first));
+        for change in ["/status/phase", "/spec/abort", "/spec/workload/name"] {
+            let mut other = first.clone();
+            match change {
+                "/status/phase" => other["status"]["phase"] = json!("Completed"),
+                "/spec/abort" => other["spec"]["abort"] = json!(true),
+                _ => other["spec"]["workload"]["name"] = json!("bills"),
+            }
+            assert!(!comes_after(&second, &other), "{change}");
+        }
+    }
 }

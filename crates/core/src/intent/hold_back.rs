@@ -188,6 +188,12 @@ struct Intents {
 impl Intents {
     fn read(desired: &ObjectMap<Entry>, live: Live<'_>) -> Self {
         let mut intents = Self::default();
+        // What is committed ends when its policy is out: nothing that only waits for it holds that back.
+        let all = || live.migrations.iter().map(|object| Migration::of(object));
+        let committed = all().filter(Migration::is_committed);
+        let committed: BTreeSet<ObjectKey> = committed
+            .flat_map(|one| one.workloads().collect::<Vec<_>>())
+            .collect();
         let mut last: BTreeMap<ObjectKey, (Option<Timestamp>, Vec<Left>)> = BTreeMap::new();
         let mut seen = BTreeSet::new();
         for object in live.migrations {
@@ -204,8 +210,13 @@ impl Intents {
                     Policies::Awaited
                 };
                 intents.hold(&migration, policies);
+                let waits_for_one = || {
+                    let mut workloads = migration.workloads();
+                    workloads.any(|workload| committed.contains(&workload))
+                };
                 if policies == Policies::Held
                     && let Some(driven) = Driven::of(object)
+                    && !waits_for_one()
                 {
                     let by = migration.holder(Why::Moving);
                     intents.policies.insert(driven.policy.key(), by);

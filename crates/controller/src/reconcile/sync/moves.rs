@@ -98,15 +98,22 @@ impl Sync {
             .filter_map(Driven::of)
             .filter(|driven| driven.is_by(cause.sync));
         let (mut under_way, most) = (own.filter(Driven::is_under_way).count(), at_once(settings));
+        // All or none: where one can't be moved the policy stays, and the others would have been moved for nothing.
+        let states = called.iter().map(|called| state_of(&live, called, cause));
+        let states = states.collect::<Result<Vec<_>, _>>()?;
         let mut by = None;
-        for called in called {
-            match state_of(&live, called, cause)? {
+        for (called, state) in called.iter().zip(states) {
+            match state {
                 Some(key) => drop(by.get_or_insert(key)),
-                None if under_way < most => {
-                    let key = self.create_move(called, cause, settings).await?;
-                    by.get_or_insert(key);
-                    under_way += 1;
-                }
+                None if under_way < most => match (self.create_move(called, cause, settings).await, &by) {
+                    (Ok(key), _) => {
+                        by.get_or_insert(key);
+                        under_way += 1;
+                    }
+                    // Those that are set off hold the policy, and the next look tries again.
+                    (Err(why), Some(_)) => tracing::warn!(why, "a Migration could not be set off"),
+                    (Err(why), None) => return Err(why),
+                },
                 None => {}
             }
         }
@@ -145,43 +152,64 @@ impl Sync {
         }
     }
 
-    /// Rolls back what Git has overtaken. What is committed already stays so.
+    /// Rolls back what Git has overtaken, and what another one of the same workload makes wait. What is committed already stays so.
     pub(super) async fn turn_back_overtaken(&self) {
         let Some(own) = self.source.selection.own() else {
             return;
         };
         let id = self.sync_id(&own.name);
-        for live in self.observer.list(api::GROUP, "Migration") {
-            let driven = Driven::of(&live).filter(|driven| driven.is_by(&id) && driven.is_under_way());
-            let Some(driven) = driven.filter(|driven| !driven.asks_to_abort()) else {
-                continue;
-            };
+        let all = self.observer.list(api::GROUP, "Migration");
+        let own: Vec<(&Value, Driven<'_>)> = all
+            .iter()
+            .filter_map(|live| Some((&**live, Driven::of(live)?)))
+            .filter(|(_, driven)| driven.is_by(&id))
+            .collect();
+        for (live, driven) in &own {
             // Of a policy that isn't there, or can't be read, it isn't known where it would place anything.
-            let Some(entry) = self.placed.objects.get(&driven.policy.key()) else {
-                continue;
+            let policy = self.placed.objects.get(&driven.policy.key());
+            let template = driven
+                .workload()
+                .and_then(|workload| self.observer.get(&workload));
+            let is_overtaken =
+                || policy.is_some_and(|entry| driven.is_overtaken(&entry.value(), template.as_deref()));
+            let waits = || own.iter().any(|(_, other)| driven.comes_after(other));
+            let may_turn = driven.is_under_way() && !driven.asks_to_abort();
+            let written = if may_turn && is_overtaken() {
+                let why = "Git asks for another placement by now: the Migration is rolled back";
+                self.change_move(live, driven, &driven.turn_back(), why).await
+            } else if may_turn && waits() {
+                let why = "another Migration of the workload comes first: this one is called off";
+                self.change_move(live, driven, &driven.turn_back(), why).await
+            } else if driven.has_failed() && is_overtaken() {
+                let why = "Git has asked for another placement since the Migration ended";
+                self.change_move(live, driven, &driven.note_overtaken(), why)
+                    .await
+            } else {
+                Ok(())
             };
-            if driven.is_overtaken(&entry.value())
-                && let Err(error) = self.abort_move(&live, &driven).await
-            {
-                tracing::warn!(migration = driven.name(), %error, "what Git has overtaken cannot be rolled back");
+            if let Err(error) = written {
+                tracing::warn!(migration = driven.name(), %error, "what Git has overtaken cannot be changed");
             }
         }
     }
 
-    async fn abort_move(&self, live: &Value, driven: &Driven<'_>) -> Result<(), Error> {
+    async fn change_move(
+        &self,
+        live: &Value,
+        driven: &Driven<'_>,
+        patch: &[Value],
+        why: &str,
+    ) -> Result<(), Error> {
         let served = served(&self.cluster, &Gvk::new(api::API_VERSION, "Migration")).await?;
         let writer = self.cluster.writer(SYNC_MANAGER);
         // As it was read: one that is committed by now isn't asked to turn back.
-        let (read, patch) = (Exactly::of(live), driven.turn_back());
-        let written = writer.patch(&served, &read, &patch, Mode::Write);
+        let read = Exactly::of(live);
+        let written = writer.patch(&served, &read, patch, Mode::Write);
         if let Written::Precondition(why) = written.await? {
             tracing::debug!(migration = driven.name(), why, "a precondition failed");
             return Ok(());
         }
-        tracing::info!(
-            migration = driven.name(),
-            "Git asks for another placement by now: the Migration is rolled back"
-        );
+        tracing::info!(migration = driven.name(), "{why}");
         Ok(())
     }
 }

@@ -356,3 +356,19 @@ fn a_committed_move_gets_the_policy_that_it_waits_for_whoever_waits_behind_it() 
     assert!(held(&both[1..]), "it is about to begin");
     assert!(!held(&both));
 }
+
+#[test]
+fn what_a_policy_set_off_twice_does_not_keep_it_from_the_one_that_is_committed() {
+    let set_off = |name: &str, phase| {
+        let mut migration = (*named(name, phase)).clone();
+        migration["metadata"]["annotations"] = json!({"cutover.dev/policy": r#"["shop","orders"]"#});
+        Arc::new(migration)
+    };
+    let both = [set_off("one", "Cleanup"), set_off("two", "Pending")];
+    let held = |migrations: &[Arc<Value>]| held(&[POLICIES], migrations, &[], false);
+    assert_eq!(held(&both), [""; 0]);
+    assert_eq!(
+        held(&both[1..]),
+        ["PropagationPolicy shop/orders by Migration shop/two"]
+    );
+}
