@@ -8,10 +8,10 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 use serde_with::skip_serializing_none;
 
-use super::driven;
 use super::effect::{add, segment};
 use super::record::digest;
-use crate::api::{self, MigrationSpec, WorkloadRef};
+use super::{driven, rivals};
+use crate::api::{self, MigrationSpec, WAITS_ANNOTATION, WorkloadRef};
 use crate::config::Migrations;
 use cutover_karmada::name::ClusterName;
 
@@ -116,12 +116,29 @@ pub fn next(
     )?)))
 }
 
+/// Returns the Migrations of a workload that have not ended. One that waits for its parent to let it begin may never do so.
+fn under_way<'m>(
+    template: &Value,
+    migrations: &'m [Value],
+) -> Option<impl Iterator<Item = &'m Value> + use<'m>> {
+    let (workload, namespace) = (workload_of(template)?, namespace_of(template).map(str::to_owned));
+    Some(migrations.iter().filter(move |one| {
+        !driven::has_ended(one)
+            && annotation(one, WAITS_ANNOTATION).is_none()
+            && driven::is_of(one, &workload, namespace.as_deref())
+    }))
+}
+
+/// Returns whether a Migration is on its way back, so that it does nothing that is asked for, and stands in the way until it ends.
+fn turns_back(migration: &Value) -> bool {
+    rivals::is_called_off(migration)
+        || migration.pointer("/metadata/deletionTimestamp").is_some()
+        || driven::is_rolling_back(migration)
+}
+
 /// Returns why a request can't be carried out beside a Migration of the workload that has not ended, if so.
 fn contradiction(template: &Value, target: &str, migrations: &[Value]) -> Option<String> {
-    let workload = workload_of(template)?;
-    let mut about = migrations
-        .iter()
-        .filter(|one| !driven::has_ended(one) && driven::is_of(one, &workload, namespace_of(template)));
+    let mut about = under_way(template, migrations)?.filter(|one| !turns_back(one));
     let other = about.find(|one| one.pointer("/spec/to").and_then(Value::as_str) != Some(target))?;
     let name = other["metadata"]["name"].as_str().unwrap_or_default();
     Some(format!(
@@ -166,13 +183,14 @@ fn first_answer(
             "{TARGET_ANNOTATION} moves no workload without a namespace: ask by a file"
         ));
     }
+    // What becomes of the workload is seen when that has ended.
+    if under_way(template, migrations)?.any(turns_back) {
+        return None;
+    }
     if let Some(why) = contradiction(template, target, migrations) {
         return refuse(why);
     }
-    let mut about = migrations
-        .iter()
-        .filter(|one| !driven::has_ended(one) && driven::is_of(one, &workload, namespace));
-    if let Some(first) = about.next() {
+    if let Some(first) = under_way(template, migrations)?.next() {
         let name = first["metadata"]["name"].as_str().unwrap_or_default();
         let answer = Answer {
             target: target.to_owned(),
@@ -378,6 +396,28 @@ mod tests {
 
         let agreed = answered(&asked, step(&asked, &[moves("by-file", "west", "Hold")]));
         assert_eq!((problem(&agreed), step(&agreed, &[])), (None, None));
+    }
+
+    #[test]
+    fn what_turns_back_or_may_never_begin_is_no_answer() {
+        let asked = template(&json!({TARGET_ANNOTATION: "west"}));
+        for to in ["west", "east"] {
+            let mut called_off = moves("by-file", to, "Verify");
+            called_off["spec"]["abort"] = json!(true);
+            let mut deleted = moves("by-file", to, "Verify");
+            deleted["metadata"]["deletionTimestamp"] = json!("2026-01-02T03:04:05Z");
+            for turns_back in [called_off, deleted, moves("by-file", to, "RollingBack")] {
+                assert_eq!(
+                    step(&asked, std::slice::from_ref(&turns_back)),
+                    None,
+                    "{turns_back}"
+                );
+            }
+            let mut waits = moves("of-an-evacuation", to, "Pending");
+            waits["metadata"]["annotations"] = json!({WAITS_ANNOTATION: "true"});
+            let named = answered(&asked, step(&asked, std::slice::from_ref(&waits)));
+            assert!(matches!(step(&named, &[waits]), Some(Step::Create(_))), "{named}");
+        }
     }
 
     #[test]
