@@ -9,7 +9,7 @@ use cutover::sandbox::member::batch::{ENDS, JOB, Kind, OTHERS};
 use cutover::sandbox::{World, WorldOptions};
 use serde_json::{Value, json};
 
-use crate::support::plane::{NAMESPACE, Plane};
+use crate::support::plane::{NAMESPACE, Plane, settings};
 use crate::support::wait::until;
 
 const MIGRATIONS: Resource = Resource::new("cutover.dev", "migrations");
@@ -283,16 +283,43 @@ async fn an_evacuation_leaves_what_has_ended_where_it_is() {
     }
 }
 
-/// Its state is elsewhere: what Git says of it goes out, as for a workload that no profile knows.
+/// Its state is elsewhere, and one copy at a time may write it: Karmada would begin in one cluster while it stops in the other.
 #[tokio::test]
-async fn what_git_says_of_a_run_is_not_held_back() {
-    let (stage, from) = Stage::set(&JOB).await;
-    let to = if from == "east" { "west" } else { "east" };
-    let elsewhere = policy(&JOB).replace("[east, west]", &format!("[{to}]"));
-    stage.plane.push(&[("policy.yaml", &elsewhere)]);
-    let report = stage.plane.sync("main").await;
-    assert!(report.all_problems().is_empty(), "{:?}", report.all_problems());
-    until("Karmada has moved it", || stage.running() == [to]).await;
+async fn a_push_that_moves_a_run_is_held_back_and_becomes_a_migration_where_that_is_asked_for() {
+    for kind in kinds() {
+        let (stage, from) = Stage::set(kind).await;
+        let to = if from == "east" { "west" } else { "east" };
+        let elsewhere = policy(kind).replace("[east, west]", &format!("[{to}]"));
+        stage.plane.push(&[("policy.yaml", &elsewhere)]);
+        let report = stage.plane.sync("main").await;
+        let problems: Vec<String> = report.all_problems().iter().map(ToString::to_string).collect();
+        let says = format!("would start in {to} while its copy in {from} may still run");
+        assert!(problems.join("\n").contains(&says), "{problems:?}");
+        assert_eq!(stage.running(), [from]);
+        let _running = stage.plane.start();
+        let automatic = elsewhere.replace(
+            "namespace: shop}",
+            "namespace: shop, annotations: {cutover.dev/migrations: auto}}",
+        );
+        stage.plane.push(&[("policy.yaml", &automatic)]);
+        until("it runs there", || stage.running() == [to]).await;
+        let runs = || stage.world.ledger().verdict().runs.len();
+        until("its second run is known", || runs() == 2).await;
+        stage.is_clean();
+    }
+}
+
+/// It takes nothing along when it ends.
+#[tokio::test]
+async fn a_run_may_leave_git_with_its_policy() {
+    let (stage, _) = Stage::set(&JOB).await;
+    let prunes = settings("- {name: main, prune: true, pruneLimit: {objects: 100, percent: 100}}");
+    stage.plane.push(&[("cutover.yaml", &prunes)]);
+    stage.plane.run().await;
+    stage.plane.push(&[("run.yaml", "# nothing\n")]);
+    let pruned = stage.plane.pruned("main").await;
+    assert_eq!(pruned.deleted.len(), 1, "{pruned:?}");
+    until("it has ended", || stage.running().is_empty()).await;
 }
 
 /// Going back would run it a second time.

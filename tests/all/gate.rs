@@ -381,9 +381,106 @@ metadata: {name: db, namespace: shop}
 spec: {size: 1}
 ";
 
+/// A kind of which only a profile in Git says that it has state.
+const OWN_PROFILE: &str = "apiVersion: cutover.dev/v1alpha1
+kind: WorkloadProfile
+metadata: {name: database}
+spec:
+  appliesTo: {group: example.org, kinds: [Database]}
+  stateful: true
+  suspend: [{op: add, path: /spec/paused, value: true}]
+  hold: [{op: add, path: /spec/paused, value: true}]
+  start: [{op: add, path: /spec/paused, value: false}]
+  restart: [{op: add, path: /spec/paused, value: false}]
+  observedWhen: has(object.status)
+  suspendedWhen: has(object.status)
+  healthyWhen: has(object.status)
+";
+const DB_MOVES: &str = "Database shop/db would stop in east and start in west from nothing";
+
+fn db_policy(clusters: &str) -> String {
+    policy("db", "db", clusters)
+        .replace("flink.apache.org/v1beta1", "example.org/v1")
+        .replace("FlinkDeployment", "Database")
+}
+
+/// A Database runs in east, of which no profile speaks.
+async fn with_database(settings: &str) -> (World, Plane) {
+    let definition = database();
+    let (world, plane) = started(&one_of("east"), &[("cutover.yaml", settings)]).await;
+    world.control_plane().install(&definition).unwrap();
+    for member in world.members() {
+        member.api.install(&definition).unwrap();
+    }
+    // What doesn't fit when it is first looked at, the scheduler doesn't look at again.
+    let clusters = Resource::new("cluster.karmada.io", "clusters");
+    until("the members' kinds are known", || {
+        let cluster = plane.get(&clusters, None, "east").unwrap_or_default();
+        cluster["status"]["apiEnablements"]
+            .to_string()
+            .contains("example.org/v1")
+    })
+    .await;
+    plane.push(&[("db.yaml", DATABASE), ("db-policy.yaml", &db_policy("east"))]);
+    plane.run().await;
+    let bindings = Resource::new("work.karmada.io", "resourcebindings");
+    until("it is placed", || {
+        let binding = plane.get(&bindings, Some("shop"), "db-database");
+        binding.is_some_and(|binding| binding["spec"]["clusters"][0]["name"] == "east")
+    })
+    .await;
+    (world, plane)
+}
+
 #[tokio::test]
-async fn what_no_profile_speaks_of_is_told_and_held_back_only_on_demand() {
-    let definition = json!({
+async fn a_profile_that_comes_with_a_policy_is_about_that_policy_already() {
+    let (_world, plane) = with_database(&settings("- {name: main}")).await;
+    plane.push(&[
+        ("profile.yaml", OWN_PROFILE),
+        ("db-policy.yaml", &db_policy("west")),
+    ]);
+    let planned = plane.plan().await;
+    let change = planned
+        .iter()
+        .find(|change| change.key.kind == "PropagationPolicy" && change.key.name == "db");
+    match change.map(|change| &change.action) {
+        Some(Action::Blocked { reason }) => assert!(reason.contains(DB_MOVES), "{reason}"),
+        other => panic!("{other:?}"),
+    }
+    let said = problems(&plane).await.join("\n");
+    assert!(said.contains(DB_MOVES), "{said}");
+    assert_eq!(named(&plane, "db"), json!(["east"]));
+}
+
+#[tokio::test]
+async fn a_profile_stays_while_it_is_all_that_says_of_state() {
+    let (_world, plane) = with_database(&settings(PRUNES)).await;
+    plane.push(&[("profile.yaml", OWN_PROFILE)]);
+    plane.run().await;
+    plane.push(&[
+        ("db-policy.yaml", &*db_policy("west")),
+        ("profile.yaml", "# nothing\n"),
+    ]);
+    for _ in 0..2 {
+        let said = problems(&plane).await.join("\n");
+        assert!(said.contains(DB_MOVES), "{said}");
+        assert!(
+            said.contains("no profile would say that Database shop/db has state"),
+            "{said}"
+        );
+        assert_eq!(named(&plane, "db"), json!(["east"]));
+    }
+    let weaker = OWN_PROFILE.replace("stateful: true", "stateful: false");
+    plane.push(&[("profile.yaml", &*weaker)]);
+    for _ in 0..2 {
+        let said = problems(&plane).await.join("\n");
+        assert!(said.contains(DB_MOVES), "{said}");
+        assert_eq!(named(&plane, "db"), json!(["east"]));
+    }
+}
+
+fn database() -> Value {
+    json!({
         "apiVersion": "apiextensions.k8s.io/v1", "kind": "CustomResourceDefinition",
         "metadata": {"name": "databases.example.org"},
         "spec": {
@@ -394,49 +491,25 @@ async fn what_no_profile_speaks_of_is_told_and_held_back_only_on_demand() {
                 "schema": {"openAPIV3Schema": {"type": "object", "x-kubernetes-preserve-unknown-fields": true}},
             }],
         },
-    });
-    let place = |clusters: &str| {
-        policy("db", "db", clusters)
-            .replace("flink.apache.org/v1beta1", "example.org/v1")
-            .replace("FlinkDeployment", "Database")
-    };
-    let says = "Database shop/db would stop in east and start in west from nothing";
+    })
+}
+
+#[tokio::test]
+async fn what_no_profile_speaks_of_is_told_and_held_back_only_on_demand() {
     for (gate, is_held) in [("{}", false), ("{unknownKinds: Block}", true)] {
         let settings = settings(&format!("- {{name: main, gate: {gate}}}"));
-        let more = [("cutover.yaml", &*settings)];
-        let (world, plane) = started(&one_of("east"), &more).await;
-        world.control_plane().install(&definition).unwrap();
-        for member in world.members() {
-            member.api.install(&definition).unwrap();
-        }
-        // What doesn't fit when it is first looked at, the scheduler doesn't look at again.
-        let clusters = Resource::new("cluster.karmada.io", "clusters");
-        until("the members' kinds are known", || {
-            let cluster = plane.get(&clusters, None, "east").unwrap_or_default();
-            cluster["status"]["apiEnablements"]
-                .to_string()
-                .contains("example.org/v1")
-        })
-        .await;
-        plane.push(&[("db.yaml", DATABASE), ("db-policy.yaml", &place("east"))]);
-        plane.run().await;
-        let bindings = Resource::new("work.karmada.io", "resourcebindings");
-        until("it is placed", || {
-            let binding = plane.get(&bindings, Some("shop"), "db-database");
-            binding.is_some_and(|binding| binding["spec"]["clusters"][0]["name"] == "east")
-        })
-        .await;
-        plane.push(&[("db-policy.yaml", &place("west"))]);
+        let (_world, plane) = with_database(&settings).await;
+        plane.push(&[("db-policy.yaml", &db_policy("west"))]);
         let planned = plane.plan().await;
         let change = planned
             .iter()
             .find(|change| change.key.kind == "PropagationPolicy" && change.key.name == "db")
             .unwrap();
         match &change.action {
-            Action::Blocked { reason } => assert!(is_held && reason.contains(says), "{reason}"),
+            Action::Blocked { reason } => assert!(is_held && reason.contains(DB_MOVES), "{reason}"),
             Action::Configure => {
                 let told = change.warning.clone().unwrap_or_default();
-                assert!(!is_held && told.starts_with(says), "{told}");
+                assert!(!is_held && told.starts_with(DB_MOVES), "{told}");
             }
             other => panic!("{other:?}"),
         }
@@ -486,5 +559,26 @@ async fn neither_another_sync_nor_a_file_that_cannot_be_read_opens_the_gate() {
         named(&plane, "orders") == json!(["west"])
     })
     .await;
+    assert!(world.ledger().verdict().is_clean(), "{}", world.ledger());
+}
+
+#[tokio::test]
+async fn of_many_workloads_of_a_policy_each_is_judged() {
+    let all = |clusters: &str| policy("orders", "", clusters).replace(", name: ''", "");
+    let jobs: Vec<(String, String)> = (0..5)
+        .map(|count| (format!("job-{count}.yaml"), job(&format!("job-{count}"))))
+        .collect();
+    let files: Vec<(&str, &str)> = jobs.iter().map(|(path, job)| (&**path, &**job)).collect();
+    let (world, plane) = started(&all("east"), &files).await;
+    for count in 0..5 {
+        until("it runs", || runs(&world, "east", &format!("job-{count}"))).await;
+    }
+    plane.push(&[("policy.yaml", &all("west"))]);
+    let said = problems(&plane).await.join("\n");
+    assert!(
+        said.contains("FlinkDeployment shop/job-0 would stop in east"),
+        "{said}"
+    );
+    assert!(said.contains("and 3 more"), "{said}");
     assert!(world.ledger().verdict().is_clean(), "{}", world.ledger());
 }

@@ -14,7 +14,7 @@ use serde_json::{Value, json};
 
 use super::moves::{divides, fits, static_weight};
 use super::record::digest;
-use crate::api::{GROUP, PolicyName, WorkloadProfile};
+use crate::api::{AppliesTo, GROUP, PolicyName, WorkloadProfile};
 use crate::config::UnknownKinds;
 use crate::profile;
 use cutover_karmada::name::{ClusterName, GroupKind, Gvk, ObjectKey};
@@ -39,16 +39,25 @@ pub struct Tenant {
     pub binding: ResourceBinding,
     /// The policy that Karmada has noted on the template.
     pub owner: Option<PolicyName>,
-    /// No profile says whether it has state: what it would lose is told, and holds nothing back.
-    pub is_unsaid: bool,
-    /// An intent has it in hand, and Karmada's scheduler is kept off: the intent waits for a placement that keeps it.
-    pub in_hand: bool,
+    /// Where its state is, for all that profiles say.
+    pub state: State,
+    /// An intent has it in hand, and Karmada's scheduler is kept off: the clusters in which the intent lets it run. It ends when the
+    /// placement keeps these.
+    pub in_hand: Option<Vec<ClusterName>>,
 }
 
 impl Tenant {
     fn clusters(&self) -> BTreeSet<&ClusterName> {
         let targets = self.binding.spec.clusters.iter();
-        targets.map(|target| &target.name).collect()
+        match &self.in_hand {
+            Some(kept) => kept.iter().collect(),
+            None => targets.map(|target| &target.name).collect(),
+        }
+    }
+
+    fn kind(&self) -> Gvk {
+        let resource = &self.binding.spec.resource;
+        Gvk::new(&resource.api_version, &resource.kind)
     }
 
     fn namespace(&self) -> Option<&str> {
@@ -62,6 +71,46 @@ pub struct Ground {
     pub tenants: Vec<Tenant>,
     pub clusters: BTreeMap<ClusterName, Cluster>,
     pub policies: BTreeMap<PolicyName, PropagationSpec>,
+    pub knowledge: Knowledge,
+}
+
+/// What says whether a kind has state.
+#[derive(Clone, Debug, Default)]
+pub struct Knowledge {
+    pub live: Vec<WorkloadProfile>,
+    /// Those in Git. One that comes with a change of a policy is about that change already.
+    pub wanted: Vec<WorkloadProfile>,
+    /// What those in Git are about that can't be read.
+    pub unreadable: Vec<AppliesTo>,
+    pub unknown: UnknownKinds,
+}
+
+impl Knowledge {
+    /// Returns whether a kind has state, if only one of the profiles says so.
+    pub fn state_of(&self, kind: &Gvk) -> Result<State, profile::Error> {
+        let is_about = |about: &AppliesTo| about.group == kind.group && about.kinds.contains(&kind.kind);
+        if self.unreadable.iter().any(is_about) {
+            return Ok(State::Kept);
+        }
+        let live = state_of(&self.live, kind, self.unknown)?;
+        if !self.wanted.iter().any(|wanted| is_about(&wanted.spec.applies_to)) {
+            return Ok(live);
+        }
+        Ok(live.max(state_of(&self.wanted, kind, self.unknown)?))
+    }
+
+    /// Returns whether a kind has state as long as there are these live profiles.
+    fn is_known(&self, live: &[WorkloadProfile], kind: &Gvk) -> bool {
+        // What can't be judged with these isn't known.
+        state_of(live, kind, self.unknown).is_ok_and(|state| state >= State::Elsewhere)
+    }
+
+    /// Returns the live profiles once one has become another, or has gone.
+    fn with(&self, name: &str, profile: Option<&WorkloadProfile>) -> Vec<WorkloadProfile> {
+        let others = self.live.iter();
+        let others = others.filter(|other| other.metadata.name.as_deref() != Some(name));
+        others.chain(profile).cloned().collect()
+    }
 }
 
 /// A write, as the API server would carry it out.
@@ -79,6 +128,8 @@ pub enum Write {
     Definition(GroupKind),
     /// A member cluster gets other labels or taints, by which policies choose it; `None`: it is taken away.
     Cluster(ClusterName, Option<Box<Cluster>>),
+    /// A profile says something else of its kinds; `None`: it is deleted.
+    Profile(String, Option<Box<WorkloadProfile>>),
 }
 
 impl Write {
@@ -86,7 +137,10 @@ impl Write {
     pub const fn is_deletion(&self) -> bool {
         !matches!(
             self,
-            Self::Policy(_, Some(_)) | Self::Labels(..) | Self::Cluster(_, Some(_))
+            Self::Policy(_, Some(_))
+                | Self::Labels(..)
+                | Self::Cluster(_, Some(_))
+                | Self::Profile(_, Some(_))
         )
     }
 }
@@ -98,6 +152,9 @@ pub fn deletion(key: &ObjectKey, object: Option<&Value>) -> Option<Write> {
     }
     if let Some(name) = cluster_name(key) {
         return Some(Write::Cluster(name, None));
+    }
+    if is_profile(key) {
+        return Some(Write::Profile(key.name.clone(), None));
     }
     let text = |pointer| object.and_then(|object| object.pointer(pointer)?.as_str());
     match (key.group.as_str(), key.kind.as_str()) {
@@ -127,6 +184,11 @@ pub fn policy_name(key: &ObjectKey) -> Option<PolicyName> {
     })
 }
 
+/// Returns whether an object is a profile.
+pub fn is_profile(key: &ObjectKey) -> bool {
+    key.group == GROUP && key.kind == "WorkloadProfile"
+}
+
 /// Returns which member cluster an object is, if it is one.
 pub fn cluster_name(key: &ObjectKey) -> Option<ClusterName> {
     (key.group == CLUSTER_GROUP && key.kind == "Cluster").then(|| ClusterName::new(&key.name))
@@ -147,8 +209,7 @@ pub fn labels(object: &Value) -> BTreeMap<String, String> {
 pub struct Loss {
     pub workload: ObjectKey,
     pub fate: Fate,
-    /// No profile says whether it has state.
-    pub(crate) is_doubt: bool,
+    state: State,
     /// Where it runs now.
     clusters: Vec<ClusterName>,
     /// What would place it, as JSON; nothing where it ends.
@@ -166,6 +227,8 @@ pub enum Fate {
     Spreads { starts: Vec<ClusterName> },
     /// It is deleted.
     Ends,
+    /// Nothing would say any more that it has state: what moves it next would not be held back.
+    Forgotten,
     /// What Karmada's scheduler would do can't be told.
     Unclear { why: String },
 }
@@ -181,11 +244,22 @@ impl fmt::Display for Loss {
                     join(stops, "and")
                 )
             }
+            Fate::Moves { stops, starts } if self.state == State::Elsewhere => write!(
+                f,
+                "{workload} would start in {} while its copy in {} may still run",
+                join(starts, "or"),
+                join(stops, "and")
+            ),
             Fate::Moves { stops, starts } => write!(
                 f,
                 "{workload} would stop in {} and start in {} from nothing",
                 join(stops, "and"),
                 join(starts, "or")
+            ),
+            Fate::Spreads { starts } if self.state == State::Elsewhere => write!(
+                f,
+                "{workload} would start in {}, beside {here} where it runs",
+                join(starts, "and")
             ),
             Fate::Spreads { starts } => write!(
                 f,
@@ -193,6 +267,10 @@ impl fmt::Display for Loss {
                 join(starts, "and")
             ),
             Fate::Ends => write!(f, "{workload} would end in {here}, with its state"),
+            Fate::Forgotten => write!(
+                f,
+                "no profile would say that {workload} has state, which runs in {here}"
+            ),
             Fate::Unclear { why } => {
                 write!(
                     f,
@@ -204,6 +282,22 @@ impl fmt::Display for Loss {
 }
 
 impl Loss {
+    /// Returns whether no profile says that state is lost.
+    pub(crate) fn is_doubt(&self) -> bool {
+        self.state == State::Unsaid
+    }
+
+    /// Returns whether anything is lost. Where the state is elsewhere that takes a second copy that writes it: in the midst of the
+    /// first one's stop, beside it, or after it has ended. Copies in several clusters are no single writer.
+    fn is_one(&self) -> bool {
+        let begins = match &self.fate {
+            Fate::Moves { starts, .. } => !starts.is_empty(),
+            Fate::Spreads { .. } | Fate::Forgotten | Fate::Unclear { .. } => true,
+            Fate::Ends => false,
+        };
+        self.state != State::Elsewhere || self.clusters.len() == 1 && begins
+    }
+
     /// Returns what a person can do so that nothing is lost.
     pub fn way_out(&self) -> Option<String> {
         let ObjectKey {
@@ -220,18 +314,21 @@ impl Loss {
                 format!("a Migration carries its state: cutover migrate {kind}/{name}{namespace} --to {to}")
             }),
             Fate::Spreads { .. } => Some("let the policy choose one cluster (maxGroups: 1)".to_owned()),
-            Fate::Ends | Fate::Unclear { .. } => None,
+            Fate::Ends | Fate::Forgotten | Fate::Unclear { .. } => None,
         }
     }
 }
 
 /// Whether live copies of a kind have state that only an intent carries along.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum State {
-    Kept,
     None,
-    /// No profile says so, or it is elsewhere.
+    /// No profile says so.
     Unsaid,
+    /// Every cluster reaches it: a copy that ends takes nothing along, and two copies must not write it.
+    Elsewhere,
+    /// It goes with the copy.
+    Kept,
 }
 
 /// Returns whether a kind has state, by the profiles that there are.
@@ -241,12 +338,13 @@ pub fn state_of(
     unknown: UnknownKinds,
 ) -> Result<State, profile::Error> {
     Ok(match (profile::find(given, None, gvk)?, unknown) {
-        (Some(profile), _) if profile.spec.stateful && !profile.spec.state_elsewhere => State::Kept,
         (Some(profile), _) if !profile.spec.stateful => State::None,
-        // Of one whose state is elsewhere as little is known as of one without a profile.
-        _ if !is_custom(gvk) => State::None,
-        (_, UnknownKinds::Block) => State::Kept,
-        (_, UnknownKinds::Pass) => State::Unsaid,
+        (Some(profile), _) if !profile.spec.state_elsewhere => State::Kept,
+        // Whether it is elsewhere is for whoever has defined the kind to say, and not for all of its objects.
+        (_, UnknownKinds::Block) if is_custom(gvk) => State::Kept,
+        (Some(_), _) => State::Elsewhere,
+        (None, _) if !is_custom(gvk) => State::None,
+        (None, _) => State::Unsaid,
     })
 }
 
@@ -311,14 +409,23 @@ impl Refusal {
     /// Returns the next thing to do.
     pub fn hint(&self) -> String {
         let digest = &self.digest;
-        let accept = if self.is_deletion {
+        let forgets = self.losses.iter().all(|loss| loss.fate == Fate::Forgotten);
+        let accept = if self.is_deletion && forgets {
+            format!("to accept that, annotate the live object with {ACCEPT_ANNOTATION}={ACCEPT_DELETION}")
+        } else if self.is_deletion {
             format!(
                 "to delete it with its state, annotate the live object with {ACCEPT_ANNOTATION}={ACCEPT_DELETION}"
             )
         } else {
-            format!(
-                "to accept the loss of its state, annotate the object in Git with {ACCEPT_ANNOTATION}: {digest}"
-            )
+            let is_elsewhere = self.losses.iter().all(|loss| loss.state == State::Elsewhere);
+            let what = if forgets {
+                "that"
+            } else if is_elsewhere {
+                "that two copies of it may run"
+            } else {
+                "the loss of its state"
+            };
+            format!("to accept {what}, annotate the object in Git with {ACCEPT_ANNOTATION}: {digest}")
         };
         match self.losses.first().and_then(Loss::way_out) {
             Some(way) => format!("{way}; {accept}"),
@@ -340,7 +447,7 @@ impl Ground {
 
     /// The same, of a write that may never be sent.
     pub fn judge(&self, write: &Write, accepted: Option<&str>) -> Result<Doubts, Refusal> {
-        let losses: Vec<Loss> = match write {
+        let mut losses: Vec<Loss> = match write {
             Write::Policy(name, spec) => self.placed_again(name, spec.as_deref()),
             Write::Labels(key, labels) => self.labelled(key, labels),
             Write::Template(key) => self.ending(|tenant| tenant.workload == *key),
@@ -349,8 +456,10 @@ impl Ground {
                 self.ending(|tenant| tenant.workload.group == kind.group && tenant.workload.kind == kind.kind)
             }
             Write::Cluster(name, cluster) => self.reached(name, cluster.as_deref(), write),
+            Write::Profile(name, profile) => self.forgotten(name, profile.as_deref()),
         };
-        let (doubts, losses): (Vec<Loss>, Vec<Loss>) = losses.into_iter().partition(|loss| loss.is_doubt);
+        losses.retain(Loss::is_one);
+        let (doubts, losses): (Vec<Loss>, Vec<Loss>) = losses.into_iter().partition(Loss::is_doubt);
         let refusal = Refusal {
             digest: loss_digest(write, &losses),
             is_deletion: write.is_deletion(),
@@ -383,7 +492,26 @@ impl Ground {
                 self.clusters.insert(name.clone(), (**cluster).clone());
             }
             Write::Cluster(name, None) => drop(self.clusters.remove(name)),
+            // What it said counts for what is still to be judged.
+            Write::Profile(..) => {}
         }
+    }
+
+    /// Returns the workloads of which nothing would say any more that they have state.
+    fn forgotten(&self, name: &str, profile: Option<&WorkloadProfile>) -> Vec<Loss> {
+        let then = self.knowledge.with(name, profile);
+        let mut known: BTreeMap<Gvk, bool> = BTreeMap::new();
+        let mut is_forgotten = |tenant: &&Tenant| {
+            let kind = tenant.kind();
+            let is_known = |live, kind: &Gvk| self.knowledge.is_known(live, kind);
+            *known
+                .entry(kind.clone())
+                .or_insert_with(|| is_known(&self.knowledge.live, &kind) && !is_known(&then, &kind))
+        };
+        let forgotten = self.tenants.iter().filter(|tenant| is_forgotten(tenant));
+        forgotten
+            .map(|tenant| tenant.loses(Fate::Forgotten, Value::Null))
+            .collect()
     }
 
     fn ending(&self, which: impl Fn(&Tenant) -> bool) -> Vec<Loss> {
@@ -432,30 +560,25 @@ impl Ground {
     fn reached(&self, name: &ClusterName, cluster: Option<&Cluster>, write: &Write) -> Vec<Loss> {
         let mut then = self.clone();
         then.take_in(write);
-        let losses = self
-            .tenants
-            .iter()
-            .filter(|tenant| !tenant.in_hand)
-            .filter_map(|tenant| {
-                let spec = self.effective(tenant, None)?;
-                let before = self.fate(spec, tenant);
-                let evicts = |cluster: &Cluster| spec.placement.evicted_by(cluster).is_some();
-                let was_evicted = self.clusters.get(name).is_some_and(evicts);
-                let is_evicted =
-                    tenant.clusters().contains(name) && cluster.is_some_and(evicts) && !was_evicted;
-                let after = match then.fate(spec, tenant) {
-                    moves @ Some(Fate::Moves { .. }) => moves,
-                    _ if is_evicted => Some(Fate::Moves {
-                        stops: vec![name.clone()],
-                        starts: then.others_that_fit(spec, tenant),
-                    }),
-                    other => other,
-                };
-                // What is so already, or can't be told already, isn't this write's doing.
-                let fate = after.filter(|after| before.as_ref() != Some(after))?;
-                let placement = serde_json::to_value(&spec.placement).unwrap_or_default();
-                Some(tenant.loses(fate, placement))
-            });
+        let losses = self.tenants.iter().filter_map(|tenant| {
+            let spec = self.effective(tenant, None)?;
+            let before = self.fate(spec, tenant);
+            let evicts = |cluster: &Cluster| spec.placement.evicted_by(cluster).is_some();
+            let was_evicted = self.clusters.get(name).is_some_and(evicts);
+            let is_evicted = tenant.clusters().contains(name) && cluster.is_some_and(evicts) && !was_evicted;
+            let after = match then.fate(spec, tenant) {
+                moves @ Some(Fate::Moves { .. }) => moves,
+                _ if is_evicted => Some(Fate::Moves {
+                    stops: vec![name.clone()],
+                    starts: then.others_that_fit(spec, tenant),
+                }),
+                other => other,
+            };
+            // What is so already, or can't be told already, isn't this write's doing.
+            let fate = after.filter(|after| before.as_ref() != Some(after))?;
+            let placement = serde_json::to_value(&spec.placement).unwrap_or_default();
+            Some(tenant.loses(fate, placement))
+        });
         losses.collect()
     }
 
@@ -480,7 +603,7 @@ impl Ground {
         let then = then?;
         let same = now.is_some_and(|now| now.placement == then.placement);
         let is_applied = tenant.binding.spec.placement.as_ref() == Some(&then.placement);
-        if tenant.in_hand || same || is_applied {
+        if same || is_applied {
             return None;
         }
         let fate = self.fate(then, tenant)?;
@@ -546,6 +669,9 @@ impl Ground {
         let (placement, binding) = (&spec.placement, &tenant.binding.spec);
         let here = tenant.clusters();
         let unclear = |why: &str| Some(Fate::Unclear { why: why.to_owned() });
+        if here.is_empty() {
+            return unclear("an intent has it in hand, and lets it run nowhere now");
+        }
         if !binding.scheduler_name.is_empty() && spec.scheduler_name != binding.scheduler_name {
             return unclear("another scheduler would place it");
         }
@@ -668,7 +794,7 @@ impl Tenant {
         Loss {
             workload: self.workload.clone(),
             fate,
-            is_doubt: self.is_unsaid,
+            state: self.state,
             clusters: self.clusters().into_iter().cloned().collect(),
             placement,
         }
@@ -719,6 +845,13 @@ fn loss_digest(write: &Write, losses: &[Loss]) -> String {
                 .as_ref()
                 .map(|cluster| (&cluster.metadata.labels, &cluster.spec.taints))
         ]),
+        Write::Profile(name, profile) => {
+            json!([
+                "profile",
+                name,
+                profile.as_ref().map(|profile| digest(&json!(profile.spec)))
+            ])
+        }
     };
     let losses: Vec<Value> = losses
         .iter()

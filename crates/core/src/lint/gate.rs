@@ -116,7 +116,7 @@ fn finding(asked: &Asked<'_>, losses: &[Option<Loss>], is_certain: bool) -> Opti
     let way = first
         .way_out()
         .unwrap_or_else(|| "keep it, if the workload is still needed".to_owned());
-    if first.is_doubt {
+    if first.is_doubt() {
         let message = format!("{what}: {first}; whether that loses state is not known");
         let hint =
             "write one (see docs/reference/profiles.md), or let it be held back: gate: {unknownKinds: Block}";
@@ -124,7 +124,7 @@ fn finding(asked: &Asked<'_>, losses: &[Option<Loss>], is_certain: bool) -> Opti
     }
     if ends || all_lose && is_certain {
         let message = format!("{what}: {first}");
-        let hint = format!("{way}; `cutover plan` says how to accept the loss of its state");
+        let hint = format!("{way}; `cutover plan` says how to accept that");
         return Some(Finding::new(Code::LosesState, asked.at.clone(), message).hint(hint));
     }
     let message = format!(
@@ -247,6 +247,7 @@ fn ground(before: Revision<'_>, after: Revision<'_>) -> Ground {
         tenants: Vec::new(),
         clusters,
         policies,
+        ..Ground::default()
     }
 }
 
@@ -287,7 +288,7 @@ fn tenants(before: Revision<'_>, ground: &Ground, after: Revision<'_>) -> Vec<(T
         };
         let mut places = places(&tenant, spec, after);
         places.is_certain &= state == State::Kept;
-        tenant.is_unsaid = state == State::Unsaid;
+        tenant.state = state;
         tenant.binding.spec.placement = Some(spec.placement.clone());
         tenant.owner = Some(owner.clone());
         tenants.push((tenant, places));
@@ -313,8 +314,8 @@ fn tenant(key: &ObjectKey, object: &Manifest) -> Option<Tenant> {
         template,
         binding: serde_json::from_value(binding).ok()?,
         owner: None,
-        is_unsaid: false,
-        in_hand: false,
+        state: State::Kept,
+        in_hand: None,
     })
 }
 

@@ -12,15 +12,15 @@ use cutover_karmada::name::Gvk;
 
 /// Which kinds are applied before which.
 ///
-/// Overrides and policies come before the templates they are about, so that no template is propagated without them;
+/// Profiles refer to nothing, and say of which workloads a policy must not be applied. Overrides and policies come before the templates they are about, so that no template is propagated without them;
 /// intents come last, when all they speak of is there.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Rank {
     Namespace,
     Definition,
+    Profile,
     Override,
     Policy,
-    Profile,
     /// What workloads refer to: configuration, identities, storage.
     Support,
     Template,

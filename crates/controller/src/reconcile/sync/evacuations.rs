@@ -10,7 +10,7 @@ use serde_json::Value;
 use tokio::time::Instant;
 
 use super::Sync;
-use super::gate::{CLUSTERS, Reach, bindings, list, with_state};
+use super::gate::{CLUSTERS, Reach, bindings, knowledge, list, with_state};
 use super::report::Problem;
 use crate::reconcile::intents::served;
 use cutover_cluster::{Exactly, Form, Keep, KeepManagedFields, Mode, Observer, Watched, Written};
@@ -244,7 +244,11 @@ impl Sync {
 
     async fn workloads_with_state(&self) -> Result<Vec<Workload>, String> {
         let all = bindings(&self.cluster, &Reach::EVERYWHERE).await?;
-        let kept = with_state(&self.cluster, all, self.unknown_kinds).await?;
+        if all.is_empty() {
+            return Ok(Vec::new());
+        }
+        let knowledge = knowledge(&self.cluster, None, self.unknown_kinds).await?;
+        let kept = with_state(all, &knowledge)?;
         if kept.is_empty() {
             return Ok(Vec::new());
         }
@@ -257,7 +261,9 @@ impl Sync {
             let claim = claims.get(api::claim_name(key).as_str());
             claim.is_some_and(|claim| claim["spec"]["guards"] == true || claim["spec"]["lender"].is_object())
         };
-        let kept = kept.into_iter().filter(|(_, state)| *state == State::Kept);
+        let kept = kept
+            .into_iter()
+            .filter(|(_, state)| matches!(state, State::Kept | State::Elsewhere));
         let workloads = kept.map(|(binding, _)| {
             let mut workload = workload(&binding);
             workload.is_guarded = is_guarded(&workload.key);

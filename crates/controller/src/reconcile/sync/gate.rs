@@ -5,6 +5,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use futures::future::{join_all, try_join_all};
+use serde::Deserialize;
 use serde::de::DeserializeOwned;
 use serde_json::Value;
 
@@ -12,13 +13,14 @@ use super::Sync;
 use super::moves::SetOff;
 use crate::reconcile::intents::policies;
 use cutover_cluster::{self as cluster, Answer, Cluster, Failure, Lookup, Outcome, Write};
-use cutover_core::api::{self, Claim, PolicyName, WorkloadProfile};
+use cutover_core::api::{self, AppliesTo, Claim, PolicyName, WorkloadProfile};
 use cutover_core::config::UnknownKinds;
 use cutover_core::intent::driven;
 use cutover_core::intent::gate::{
-    self, ACCEPT_ANNOTATION, Doubts, Ground, Refusal, State, Tenant, cluster_name, deletion, labels,
-    may_have_state, policy_name,
+    self, ACCEPT_ANNOTATION, Doubts, Ground, Knowledge, Refusal, State, Tenant, cluster_name, deletion,
+    is_profile, labels, may_have_state, policy_name,
 };
+use cutover_core::manifest::{Entry, ObjectMap};
 use cutover_core::plan::{Action, Change, Doomed};
 use cutover_karmada::name::{ClusterName, Gvk, ObjectKey};
 use cutover_karmada::{
@@ -92,7 +94,7 @@ impl Sync {
         if reach.is_empty() {
             return all_pass(writes);
         }
-        let mut ground = match ground(&self.cluster, &reach, self.unknown_kinds).await {
+        let mut ground = match self.ground(&reach).await {
             Ok(ground) if ground.tenants.is_empty() => return all_pass(writes),
             ground => ground,
         };
@@ -122,11 +124,20 @@ impl Sync {
         gated
     }
 
-    /// Returns whether a write may change where a workload goes: a policy, a member cluster with its labels and taints, or a
-    /// template that gets other labels.
+    /// Returns whether a write may change where a workload goes: a policy, a member cluster with its labels and taints, a template
+    /// that gets other labels; or what is known of workloads.
     fn may_place(&self, write: &Write) -> bool {
         let key = &write.entry.key;
-        policy_name(key).is_some() || cluster_name(key).is_some() || self.relabels(write).is_some()
+        policy_name(key).is_some()
+            || cluster_name(key).is_some()
+            || is_profile(key)
+            || self.relabels(write).is_some()
+    }
+
+    /// Reads the live stateful workloads in reach, by the profiles that there are and those that Git has.
+    async fn ground(&self, reach: &Reach) -> Result<Ground, String> {
+        let knowledge = knowledge(&self.cluster, Some(&self.placed.objects), self.unknown_kinds);
+        ground(&self.cluster, reach, knowledge).await
     }
 
     /// Returns why a live template must not be deleted, not even to be created anew.
@@ -163,6 +174,8 @@ impl Sync {
             gate::Write::Policy(name, Some(spec))
         } else if let Some(name) = cluster_name(key) {
             gate::Write::Cluster(name, Some(joined(applied().await?).map_err(unread)?))
+        } else if is_profile(key) {
+            gate::Write::Profile(key.name.clone(), Some(profile(applied().await?).map_err(unread)?))
         } else if let Some(labels) = self.relabels(write) {
             gate::Write::Labels(key.clone(), labels)
         } else {
@@ -207,7 +220,7 @@ impl Sync {
         if reach.is_empty() {
             return refused;
         }
-        let mut ground = ground(&self.cluster, &reach, self.unknown_kinds).await;
+        let mut ground = self.ground(&reach).await;
         for (write, key, live) in deletions {
             let judged = match &mut ground {
                 Ok(ground) => ground
@@ -237,7 +250,7 @@ impl Sync {
         if reach.is_empty() {
             return changes;
         }
-        let mut ground = match ground(&self.cluster, &reach, self.unknown_kinds).await {
+        let mut ground = match self.ground(&reach).await {
             Ok(ground) if ground.tenants.is_empty() => return changes,
             ground => ground,
         };
@@ -346,6 +359,10 @@ fn planned(change: &Change) -> Option<gate::Write> {
             if let Some(name) = cluster_name(&change.key) {
                 return Some(gate::Write::Cluster(name, Some(joined(after.clone()).ok()?)));
             }
+            if is_profile(&change.key) {
+                let name = change.key.name.clone();
+                return Some(gate::Write::Profile(name, Some(profile(after.clone()).ok()?)));
+            }
             if matches!(change.action, Action::Recreate { .. }) && may_have_state(&change.key) {
                 return Some(gate::Write::Template(change.key.clone()));
             }
@@ -364,6 +381,12 @@ fn may_recreate(write: &Write) -> bool {
     write.live.is_some() && may_have_state(key) && write.manner.of(&write.entry.value()).recreate
 }
 
+fn profile(object: Value) -> Result<Box<WorkloadProfile>, String> {
+    serde_json::from_value(object)
+        .map(Box::new)
+        .map_err(|error| format!("the profile cannot be read: {error}"))
+}
+
 fn joined(cluster: Value) -> Result<Box<karmada::Cluster>, String> {
     serde_json::from_value(cluster)
         .map(Box::new)
@@ -375,6 +398,7 @@ const fn field_of(write: &gate::Write) -> &'static str {
     match write {
         gate::Write::Policy(..) => "/spec/placement",
         gate::Write::Cluster(..) => "/metadata/name",
+        gate::Write::Profile(..) => "/spec",
         _ => "/metadata/labels",
     }
 }
@@ -418,17 +442,25 @@ fn typed(name: &PolicyName, policy: Value) -> Result<Box<karmada::PropagationSpe
 }
 
 /// Reads the live stateful workloads in reach, and what places them. One that can't be read makes all unknown.
-async fn ground(cluster: &Cluster, reach: &Reach, unknown: UnknownKinds) -> Result<Ground, String> {
+async fn ground(
+    cluster: &Cluster,
+    reach: &Reach,
+    knowledge: impl Future<Output = Result<Knowledge, String>>,
+) -> Result<Ground, String> {
     let bindings = bindings(cluster, reach).await?;
-    let kept = with_state(cluster, bindings, unknown).await?;
+    if bindings.is_empty() {
+        return Ok(Ground::default());
+    }
+    let knowledge = knowledge.await?;
+    let kept = with_state(bindings, &knowledge)?;
     if kept.is_empty() {
         return Ok(Ground::default());
     }
+    let templates = templates(cluster, &kept).await;
     let tenants = kept.into_iter().map(async |(binding, state)| {
-        let is_unsaid = state == State::Unsaid;
-        match tenant(cluster, binding, is_unsaid).await {
+        match tenant(cluster, binding, state, &templates).await {
             // It would hold nothing back either.
-            Err(_) if is_unsaid => Ok(None),
+            Err(_) if state == State::Unsaid => Ok(None),
             read => read,
         }
     });
@@ -445,19 +477,40 @@ async fn ground(cluster: &Cluster, reach: &Reach, unknown: UnknownKinds) -> Resu
         tenants: tenants.into_iter().flatten().collect(),
         clusters: named.collect(),
         policies: policies_in(cluster, reach).await?,
+        knowledge,
     })
 }
 
-/// Returns the bindings whose workloads have state, or may have, for all that profiles say.
-pub(super) async fn with_state(
+/// Reads the profiles that there are. `objects`: what Git has.
+pub(super) async fn knowledge(
     cluster: &Cluster,
-    bindings: Vec<ResourceBinding>,
+    objects: Option<&ObjectMap<Entry>>,
     unknown: UnknownKinds,
-) -> Result<Vec<(ResourceBinding, State)>, String> {
-    if bindings.is_empty() {
-        return Ok(Vec::new());
+) -> Result<Knowledge, String> {
+    let mut knowledge = Knowledge {
+        live: list(cluster, api::API_VERSION, "WorkloadProfile", None).await?,
+        unknown,
+        ..Knowledge::default()
+    };
+    let wanted = objects
+        .into_iter()
+        .flat_map(|objects| objects.of_kind(api::GROUP, "WorkloadProfile"));
+    for entry in wanted {
+        let value = entry.value();
+        let about = AppliesTo::deserialize(&value["spec"]["appliesTo"]);
+        match serde_json::from_value(value) {
+            Ok(profile) => knowledge.wanted.push(profile),
+            Err(_) => knowledge.unreadable.extend(about),
+        }
     }
-    let given: Vec<WorkloadProfile> = list(cluster, api::API_VERSION, "WorkloadProfile", None).await?;
+    Ok(knowledge)
+}
+
+/// Returns the bindings whose workloads have state, or may have, for all that profiles say.
+pub(super) fn with_state(
+    bindings: Vec<ResourceBinding>,
+    knowledge: &Knowledge,
+) -> Result<Vec<(ResourceBinding, State)>, String> {
     let mut known: BTreeMap<Gvk, State> = BTreeMap::new();
     let mut kept = Vec::new();
     for binding in bindings {
@@ -465,7 +518,7 @@ pub(super) async fn with_state(
         let state = match known.get(&gvk) {
             Some(known) => *known,
             None => {
-                let state = gate::state_of(&given, &gvk, unknown).map_err(|error| error.to_string())?;
+                let state = knowledge.state_of(&gvk).map_err(|error| error.to_string())?;
                 known.insert(gvk, state);
                 state
             }
@@ -510,16 +563,55 @@ async fn policies_in(
         .collect())
 }
 
+/// The templates of a kind in a namespace, by name.
+type Templates = BTreeMap<(Gvk, Option<String>), Result<BTreeMap<String, Value>, String>>;
+
+/// Reads the templates of workloads of which there are several in a namespace: one list takes less time than many reads.
+async fn templates(cluster: &Cluster, kept: &[(ResourceBinding, State)]) -> Templates {
+    let mut counted: BTreeMap<(Gvk, Option<String>), usize> = BTreeMap::new();
+    for (binding, _) in kept {
+        *counted.entry(kind_in(binding)).or_default() += 1;
+    }
+    let several = counted.into_iter().filter(|(_, count)| *count > FEW);
+    let lists = several.map(async |((gvk, namespace), _)| {
+        let listed = list::<Value>(cluster, &gvk.api_version(), &gvk.kind, namespace.as_deref()).await;
+        let named = |mut object: Value| {
+            let name = object["metadata"]["name"].as_str()?.to_owned();
+            // Items of a list need not say what they are.
+            (object["apiVersion"], object["kind"]) = (gvk.api_version().into(), gvk.kind.clone().into());
+            Some((name, object))
+        };
+        let by_name = listed.map(|all| all.into_iter().filter_map(named).collect());
+        ((gvk, namespace), by_name)
+    });
+    join_all(lists).await.into_iter().collect()
+}
+
+fn kind_in(binding: &ResourceBinding) -> (Gvk, Option<String>) {
+    let resource = &binding.spec.resource;
+    let gvk = Gvk::new(&resource.api_version, &resource.kind);
+    (gvk, binding.metadata.namespace.clone())
+}
+
 /// Returns a workload as it is now; `None`: its template has gone.
 async fn tenant(
     cluster: &Cluster,
     binding: ResourceBinding,
-    is_unsaid: bool,
+    state: State,
+    templates: &Templates,
 ) -> Result<Option<Tenant>, String> {
     let resource = &binding.spec.resource;
     let gvk = Gvk::new(&resource.api_version, &resource.kind);
     let namespace = binding.metadata.namespace.as_deref();
-    let Some(template) = get::<Value>(cluster, &gvk, namespace, &resource.name).await? else {
+    let found = match templates.get(&kind_in(&binding)) {
+        Some(listed) => listed
+            .as_ref()
+            .map_err(String::clone)?
+            .get(&resource.name)
+            .cloned(),
+        None => get::<Value>(cluster, &gvk, namespace, &resource.name).await?,
+    };
+    let Some(template) = found else {
         return Ok(None);
     };
     let workload = ObjectKey {
@@ -528,7 +620,8 @@ async fn tenant(
         namespace: namespace.map(str::to_owned),
         name: resource.name.clone(),
     };
-    let in_hand = binding.spec.scheduling_suspended() && {
+    let mut in_hand = None;
+    if binding.spec.scheduling_suspended() {
         let claim: Option<Claim> = get(
             cluster,
             &Gvk::new(api::API_VERSION, "Claim"),
@@ -536,14 +629,18 @@ async fn tenant(
             &api::claim_name(&workload),
         )
         .await?;
-        claim.is_some_and(|claim| !claim.spec.guards && !claim.spec.standing)
-    };
+        let claim = claim.filter(|claim| !claim.spec.guards && !claim.spec.standing);
+        in_hand = claim.map(|claim| match claim.spec.writer {
+            Some(writer) if !claim.spec.shared => vec![writer],
+            _ => claim.spec.clusters,
+        });
+    }
     Ok(Some(Tenant {
         owner: policies::claimed_by(&template),
         workload,
         template,
         binding,
-        is_unsaid,
+        state,
         in_hand,
     }))
 }

@@ -92,11 +92,12 @@ fn ground(placement: Value, runs_in: &[&str]) -> Ground {
             }),
             binding: serde_json::from_value(binding).unwrap(),
             owner: Some(policy_name("orders")),
-            is_unsaid: false,
-            in_hand: false,
+            state: State::Kept,
+            in_hand: None,
         }],
         clusters: clusters.into_iter().collect(),
         policies: BTreeMap::from([(policy_name("orders"), spec)]),
+        knowledge: Knowledge::default(),
     }
 }
 
@@ -207,10 +208,27 @@ fn a_toleration_that_goes_lets_karmada_evict() {
 }
 
 #[test]
-fn nothing_is_said_of_what_is_in_hand_or_placed_so_already() {
+fn what_is_in_hand_may_be_placed_where_its_intent_lets_it_run_and_nowhere_else() {
     let mut held = ground(one_of(&["east"]), &["east"]);
-    held.tenants[0].in_hand = true;
+    held.tenants[0].in_hand = Some(vec![ClusterName::new("west")]);
+    assert_eq!(
+        change(&mut held.clone(), one_of(&["north"])).unwrap_err(),
+        format!("{ORDERS} would stop in west and start in north from nothing")
+    );
+    let down = json!({"spec": {"taints": [{"key": "down", "effect": "NoExecute"}]}});
+    let (name, tainted) = cluster("west", down);
+    let taint = Write::Cluster(name, Some(Box::new(tainted)));
+    let mut committed = ground(one_of(&["west"]), &["east"]);
+    committed.tenants[0].in_hand = Some(vec![ClusterName::new("west")]);
+    assert!(committed.pass(&taint, None).is_err());
     assert_eq!(change(&mut held, one_of(&["west"])), Ok(Doubts::default()));
+    // Nobody may run it: nothing is told of it.
+    held.tenants[0].in_hand = Some(Vec::new());
+    assert!(change(&mut held, one_of(&["north"])).is_err());
+}
+
+#[test]
+fn nothing_is_said_of_what_is_placed_so_already() {
     // The scheduler has yet to look: it isn't this write that moves it.
     let mut placed = ground(one_of(&["west"]), &["east"]);
     assert_eq!(change(&mut placed, one_of(&["west"])), Ok(Doubts::default()));
@@ -389,7 +407,7 @@ fn a_cluster_that_a_policy_would_not_choose_any_more_or_that_evicts_is_a_policys
 #[test]
 fn what_no_profile_speaks_of_is_told_and_holds_nothing_back() {
     let mut ground = ground(all_of(&["east"]), &["east"]);
-    ground.tenants[0].is_unsaid = true;
+    ground.tenants[0].state = State::Unsaid;
     let write = Write::Policy(policy_name("orders"), Some(Box::new(policy(all_of(&["west"])))));
     let told = ground.pass(&write, None).unwrap().told().unwrap();
     let says = format!(
@@ -409,4 +427,106 @@ fn what_is_only_judged_is_not_taken_in() {
         assert!(ground.judge(&gone, None).is_err());
         assert_eq!(ground.judge(&gone, Some(ACCEPT_DELETION)), Ok(Doubts::default()));
     }
+}
+
+#[test]
+fn a_run_whose_state_is_elsewhere_is_not_run_twice_and_may_end() {
+    let elsewhere = |runs_in: &[&str]| {
+        let mut ground = ground(all_of(runs_in), runs_in);
+        ground.tenants[0].state = State::Elsewhere;
+        ground
+    };
+    let mut one = elsewhere(&["east"]);
+    let write = Write::Policy(policy_name("orders"), Some(Box::new(policy(all_of(&["west"])))));
+    let refusal = one.pass(&write, None).unwrap_err();
+    assert_eq!(
+        refusal.to_string(),
+        format!("{ORDERS} would start in west while its copy in east may still run")
+    );
+    assert!(
+        refusal
+            .hint()
+            .contains("to accept that two copies of it may run, annotate")
+    );
+    assert_eq!(
+        change(&mut one, all_of(&["east", "west"])).unwrap_err(),
+        format!("{ORDERS} would start in west, beside east where it runs")
+    );
+    assert_eq!(change(&mut one, all_of(&["nowhere"])), Ok(Doubts::default()));
+    assert_eq!(
+        one.judge(&Write::Template(workload()), None),
+        Ok(Doubts::default())
+    );
+    // Copies in several clusters are no single writer.
+    let mut several = elsewhere(&["east", "north"]);
+    assert_eq!(
+        change(&mut several, all_of(&["east", "west"])),
+        Ok(Doubts::default())
+    );
+}
+
+/// A profile of one's own for the kind of the workload.
+fn own_profile(name: &str, change: impl Fn(&mut WorkloadProfile)) -> WorkloadProfile {
+    let built_in = profile::built_in().unwrap();
+    let mut own = built_in[0].clone();
+    own.metadata.name = Some(name.to_owned());
+    own.spec.applies_to.group = "example.com".to_owned();
+    own.spec.applies_to.kinds = vec!["FooDb".to_owned()];
+    change(&mut own);
+    own
+}
+
+#[test]
+fn a_profile_that_comes_with_the_change_counts_already() {
+    let kind = Gvk::new("example.com/v1", "FooDb");
+    let stateful = own_profile("foodb", |_| {});
+    let stateless = own_profile("foodb", |own| own.spec.stateful = false);
+    let state = |live: &[&WorkloadProfile], wanted: &[&WorkloadProfile]| {
+        let owned = |all: &[&WorkloadProfile]| all.iter().map(|one| (*one).clone()).collect();
+        let knowledge = Knowledge {
+            live: owned(live),
+            wanted: owned(wanted),
+            ..Knowledge::default()
+        };
+        knowledge.state_of(&kind).unwrap()
+    };
+    assert_eq!(state(&[], &[]), State::Unsaid);
+    assert_eq!(state(&[], &[&stateful]), State::Kept);
+    assert_eq!(state(&[&stateless], &[&stateful]), State::Kept);
+    assert_eq!(state(&[&stateful], &[&stateless]), State::Kept);
+    assert_eq!(state(&[&stateless], &[]), State::None);
+    let unreadable = Knowledge {
+        unreadable: vec![stateful.spec.applies_to.clone()],
+        ..Knowledge::default()
+    };
+    assert_eq!(unreadable.state_of(&kind).unwrap(), State::Kept);
+}
+
+#[test]
+fn a_profile_does_not_go_while_it_is_all_that_says_of_state() {
+    let mut ground = ground(all_of(&["east"]), &["east"]);
+    let resource = &mut ground.tenants[0].binding.spec.resource;
+    (resource.api_version, resource.kind) = ("example.com/v1".to_owned(), "FooDb".to_owned());
+    let own = own_profile("foodb", |_| {});
+    ground.knowledge.live = vec![own.clone()];
+    let gone = Write::Profile("foodb".to_owned(), None);
+    let refusal = ground.judge(&gone, None).unwrap_err();
+    assert_eq!(
+        refusal.to_string(),
+        format!("no profile would say that {ORDERS} has state, which runs in east")
+    );
+    assert!(refusal.hint().contains("cutover.dev/accept-state-loss=deletion"));
+    assert_eq!(ground.judge(&gone, Some(ACCEPT_DELETION)), Ok(Doubts::default()));
+    let becomes = |change: &dyn Fn(&mut WorkloadProfile)| {
+        let write = Write::Profile("foodb".to_owned(), Some(Box::new(own_profile("foodb", change))));
+        ground.judge(&write, None)
+    };
+    assert!(becomes(&|own| own.spec.stateful = false).is_err());
+    assert!(becomes(&|own| own.spec.applies_to.kinds.clear()).is_err());
+    assert!(becomes(&|own| own.spec.born_held = false).is_ok());
+    ground.knowledge.live.push(own_profile("other", |_| {}));
+    assert_eq!(ground.judge(&gone, None), Ok(Doubts::default()));
+    // One of another kind says nothing of it.
+    let other = Write::Profile("third".to_owned(), None);
+    assert_eq!(ground.judge(&other, None), Ok(Doubts::default()));
 }

@@ -215,9 +215,9 @@ fn changes_are_ordered_by_what_needs_what() {
         .collect();
     let expected = [
         "Namespace n",
+        "WorkloadProfile p",
         "OverridePolicy o",
         "PropagationPolicy p",
-        "WorkloadProfile p",
         "ConfigMap c",
         "Deployment c",
         "Deployment b",

@@ -81,6 +81,7 @@ impl Ending {
     const fn with_it(&self) -> &'static str {
         match self.state {
             State::Kept => ", with its state",
+            State::Elsewhere => "; its state is kept elsewhere",
             State::None => "; no profile knows of state in it",
             State::Unsaid => "; whether it has state is not known",
         }
@@ -111,7 +112,7 @@ impl Ending {
     fn symbol(&self) -> &'static str {
         match (&self.course, self.state) {
             (Course::Stays(_), _) => "🍂",
-            (_, State::None) => "🗑️",
+            (_, State::None | State::Elsewhere) => "🗑️",
             (_, State::Kept | State::Unsaid) => "⚠️",
         }
     }
@@ -150,7 +151,7 @@ const fn rank(ending: &Ending) -> u8 {
         (Course::Stays(_), _) => 3,
         (_, State::Kept) => 0,
         (_, State::Unsaid) => 1,
-        (_, State::None) => 2,
+        (_, State::None | State::Elsewhere) => 2,
     }
 }
 
