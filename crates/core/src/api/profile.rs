@@ -6,6 +6,7 @@ use serde::{Deserialize, Serialize};
 use serde_with::skip_serializing_none;
 
 use super::PatchOp;
+use cutover_karmada::name::Gvk;
 
 /// Patches may use `${captured.NAME}` and `${attempt}`, selectors `${object.PATH}`; expressions are CEL over `object`.
 #[skip_serializing_none]
@@ -25,6 +26,10 @@ pub struct WorkloadProfileSpec {
     /// What must be true of a template for this profile to move it.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub requires: Vec<Requirement>,
+    /// Objects that a template names in fields of its own kind, and that a copy needs where it runs. What a pod needs by the fields
+    /// that pods have is found without them.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub needs: Vec<NeededObject>,
     /// Whether a second copy would lose or fork state.
     pub stateful: bool,
     /// Its state is kept where every cluster reaches it: two copies must not write it, but none takes it along when it ends. So
@@ -98,6 +103,25 @@ pub struct Requirement {
     /// What to do when it doesn't hold.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub hint: Option<String>,
+}
+
+/// Objects of the workload's namespace, by the names that a template has for them.
+#[skip_serializing_none]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct NeededObject {
+    /// For instance `flink.apache.org/v1beta1`. Absent: `v1`.
+    pub api_version: Option<String>,
+    /// The kind, for instance `Secret`.
+    pub kind: String,
+    /// Where the name stands in the template; a JSONPath, which may find several.
+    pub json_path: String,
+}
+
+impl NeededObject {
+    pub fn gvk(&self) -> Gvk {
+        Gvk::new(self.api_version.as_deref().unwrap_or("v1"), &self.kind)
+    }
 }
 
 /// Which pods are the workload's: by one of the two.

@@ -5,7 +5,7 @@ use serde_json::Value;
 use super::expression::{Expression, Seen};
 use super::mistakes::conditions;
 use super::path::Path;
-use super::{Error, NoCapture, Rule, handle_at, pods_of, text_at};
+use super::{Error, NoCapture, Rule, handle_at, names_at, pods_of, text_at};
 use crate::api::{CaptureRule, WorkloadProfileSpec};
 use crate::redact::Secrets;
 
@@ -56,6 +56,10 @@ pub fn evaluate(spec: &WorkloadProfileSpec, object: &Value) -> Vec<Evaluated> {
         row
     });
     let mut rows: Vec<Evaluated> = requires.collect();
+    rows.extend(spec.needs.iter().enumerate().map(|(index, need)| {
+        let (pointer, path) = (format!("/spec/needs/{index}/jsonPath"), &need.json_path);
+        row(pointer, path, Vec::new(), on.names(path))
+    }));
     rows.extend(conditions(spec).map(|(pointer, cel)| on.judge(pointer, cel)));
     rows.extend(on.pods(spec));
     rows.extend(on.rules("capture", &spec.capture));
@@ -154,6 +158,14 @@ impl On<'_> {
         }
     }
 
+    fn names(&self, path: &str) -> Says {
+        match Path::parse(path).and_then(|path| names_at(self.object, &path)) {
+            Ok(names) if names.is_empty() => Says::Nothing,
+            Ok(names) => Says::Value(self.secrets.scrub(&names.join(", "))),
+            Err(error) => self.fails(&error),
+        }
+    }
+
     fn found(&self, found: Option<String>) -> Says {
         found.map_or(Says::Nothing, |text| Says::Value(self.secrets.scrub(&text)))
     }
@@ -243,6 +255,28 @@ mod tests {
         let handle = Says::Value("s3://state/savepoint-1".to_owned());
         assert_eq!(says(&rows, "capture[0].jsonPath"), handle);
         assert_eq!(says(&rows, "runId"), Says::Nothing);
+    }
+
+    #[test]
+    fn a_row_of_needs_has_every_name_that_the_object_gives() {
+        let spec = built_in().unwrap().iter().find(|profile| {
+            let name = profile.metadata.name.as_deref();
+            name == Some("spark")
+        });
+        let spec = &spec.unwrap().spec;
+        let object = json!({"spec": {"driver": {"configMaps": [
+            {"name": "a", "path": "/a"}, {"name": "b", "path": "/b"}, {"path": "/c"},
+        ]}}});
+        let rows = evaluate(spec, &object);
+        let said = |path: &str| {
+            let row = rows.iter().find(|row| row.source == path);
+            row.unwrap_or_else(|| panic!("{path}")).says.clone()
+        };
+        assert_eq!(
+            said("$.spec.driver.configMaps[*].name"),
+            Says::Value("a, b".to_owned())
+        );
+        assert_eq!(said("$.spec.executor.configMaps[*].name"), Says::Nothing);
     }
 
     #[test]

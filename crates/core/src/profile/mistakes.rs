@@ -128,7 +128,11 @@ pub(super) fn paths(spec: &WorkloadProfileSpec) -> Vec<(String, &str)> {
         .filter_map(|(name, path)| Some((format!("/spec/{name}"), path?.as_str())));
     let of_rules =
         rules(spec).map(|(pointer, rule)| (format!("{pointer}/jsonPath"), rule.json_path.as_str()));
-    single.chain(of_rules).collect()
+    let needs = spec.needs.iter().enumerate().map(|(index, need)| {
+        let pointer = format!("/spec/needs/{index}/jsonPath");
+        (pointer, need.json_path.as_str())
+    });
+    single.chain(of_rules).chain(needs).collect()
 }
 
 fn rules(spec: &WorkloadProfileSpec) -> impl Iterator<Item = (String, &crate::api::CaptureRule)> {

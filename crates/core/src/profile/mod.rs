@@ -17,7 +17,9 @@ use std::sync::{Arc, LazyLock, PoisonError, RwLock};
 
 use serde_json::Value;
 
-use crate::api::{CaptureRule, Check, PatchOp, Pods, Requirement, WorkloadProfile, WorkloadProfileSpec};
+use crate::api::{
+    CaptureRule, Check, NeededObject, PatchOp, Pods, Requirement, WorkloadProfile, WorkloadProfileSpec,
+};
 use cutover_karmada::LabelSelector;
 use cutover_karmada::name::Gvk;
 pub use evaluation::{Evaluated, Says, evaluate, field};
@@ -89,6 +91,7 @@ struct Compiled {
     in_use: Option<Path>,
     run_id: Option<Path>,
     requires: Vec<Expression>,
+    needs: Vec<Path>,
     starts_over: Option<(LabelSelector, Option<Expression>)>,
 }
 
@@ -161,6 +164,11 @@ impl Compiled {
                 .iter()
                 .map(|requirement| compile("requires.cel", &requirement.cel))
                 .collect::<Result<_, _>>()?,
+            needs: spec
+                .needs
+                .iter()
+                .map(|need| Path::parse(&need.json_path))
+                .collect::<Result<_, _>>()?,
             spec: Arc::new(spec.clone()),
         })
     }
@@ -195,6 +203,16 @@ impl Profile {
             }
         }
         Ok(unmet)
+    }
+
+    /// Returns the names that a template has for objects that a copy needs, each with the objects it is one of.
+    pub fn needs<'a>(&'a self, template: &'a Value) -> Result<Vec<(&'a NeededObject, &'a str)>, Error> {
+        let mut needs = Vec::new();
+        for (need, path) in self.0.spec.needs.iter().zip(&self.0.needs) {
+            let names = names_at(template, path)?.into_iter();
+            needs.extend(names.map(|name| (need, name)));
+        }
+        Ok(needs)
     }
 
     pub fn spec(&self) -> &Arc<WorkloadProfileSpec> {
@@ -420,6 +438,12 @@ fn handle_at(object: &Value, rule: &Rule) -> Result<Option<String>, NoCapture> {
             path: rule.path.source().to_owned(),
         }),
     }
+}
+
+/// What is no text is no name.
+fn names_at<'a>(object: &'a Value, path: &Path) -> Result<Vec<&'a str>, Error> {
+    let found = path.find(object)?.into_iter();
+    Ok(found.filter_map(Value::as_str).collect())
 }
 
 fn text_at(object: &Value, path: &Path) -> Result<Option<String>, Error> {
