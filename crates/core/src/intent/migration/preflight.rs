@@ -168,7 +168,7 @@ impl Operation<'_> {
                 |change| format!("takes the template change {} along", change.hash),
             ),
         ];
-        evidence.extend(dependencies::note(&self.snapshot().dependencies, to));
+        evidence.extend(dependencies::notes(&self.snapshot().dependencies, to));
         evidence.extend(self.note_beside(template));
         evidence
     }
