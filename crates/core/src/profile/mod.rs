@@ -23,7 +23,7 @@ use cutover_karmada::name::Gvk;
 pub use evaluation::{Evaluated, Says, evaluate, field};
 use expression::Expression;
 pub use expression::{Found, Seen};
-pub use immovable::{IMMOVABLE, Immovable, why_immovable};
+pub use immovable::{IMMOVABLE, Immovable, no_profile, why_immovable};
 pub use mistakes::{Mistake, mistakes, mistakes_of_checks};
 pub use patches::patch_mistakes;
 use path::Path;
