@@ -25,7 +25,7 @@ use cutover_karmada::name::Gvk;
 pub use evaluation::{Evaluated, Says, evaluate, field};
 use expression::Expression;
 pub use expression::{Found, Seen};
-pub use immovable::{IMMOVABLE, Immovable, why_immovable};
+pub use immovable::{IMMOVABLE, Immovable, no_profile, why_immovable};
 pub use mistakes::{Mistake, mistakes, mistakes_of_checks};
 pub use patches::patch_mistakes;
 use path::Path;
@@ -496,7 +496,7 @@ macro_rules! built_in {
 
 const BUILT_IN: &[(&str, &str)] = built_in![
     "flink" "flink-session-job" "deployment" "statefulset" "argo-rollout" "job" "jobset" "trainjob" "kubeflow-training" "mpijob"
-    "rayjob" "raycluster" "rayservice" "spark" "kafka-connect" "numaflow-monovertex"
+    "rayjob" "raycluster" "rayservice" "spark" "kafka-connect" "numaflow-monovertex" "numaflow-pipeline"
 ];
 
 static READ: LazyLock<Result<Vec<WorkloadProfile>, Error>> = LazyLock::new(|| {
