@@ -7,7 +7,8 @@ use serde_with::skip_serializing_none;
 
 use super::PatchOp;
 
-/// Patches may use `${captured.NAME}` and `${attempt}`, selectors `${object.PATH}`; expressions are CEL over `object`.
+/// Patches and selectors may use `${cluster}`, `${namespace}` and `${name}`; patches but those of `hold` also `${attempt}` and
+/// `${captured.NAME}`, selectors also `${object.PATH}`. Expressions are CEL over `object`.
 #[skip_serializing_none]
 #[derive(CustomResource, Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[kube(
@@ -36,7 +37,7 @@ pub struct WorkloadProfileSpec {
     pub born_held: bool,
     /// Stops a running copy and saves its state.
     pub suspend: Vec<PatchOp>,
-    /// Keeps a copy from running.
+    /// Keeps a copy from running. In a cluster that an intent isn't about, `${cluster}` is `elsewhere.cutover.dev`.
     pub hold: Vec<PatchOp>,
     /// Lets a copy run that was never deployed.
     pub start: Vec<PatchOp>,
@@ -105,7 +106,7 @@ pub struct Requirement {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct Pods {
-    /// A label selector, in which `${object.PATH}` may be used.
+    /// A label selector, in which `${cluster}`, `${namespace}`, `${name}` and `${object.PATH}` may be used.
     pub label_selector: Option<String>,
     /// The JSON pointer of a `LabelSelector` in the object.
     pub selector_at: Option<String>,

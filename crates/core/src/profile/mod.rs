@@ -19,7 +19,7 @@ use serde_json::Value;
 
 use crate::api::{CaptureRule, Check, PatchOp, Pods, Requirement, WorkloadProfile, WorkloadProfileSpec};
 use cutover_karmada::LabelSelector;
-use cutover_karmada::name::Gvk;
+use cutover_karmada::name::{ClusterName, Gvk};
 pub use evaluation::{Evaluated, Says, evaluate, field};
 use expression::Expression;
 pub use expression::{Found, Seen};
@@ -27,7 +27,8 @@ pub use immovable::{IMMOVABLE, Immovable, why_immovable};
 pub use mistakes::{Mistake, mistakes, mistakes_of_checks};
 pub use patches::patch_mistakes;
 use path::Path;
-pub use template::Variables;
+use template::is_plain;
+pub use template::{ELSEWHERE, Site, Variables, needs_cluster, selector_in};
 
 /// Why a profile cannot be used, or not on this object.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -297,16 +298,33 @@ impl Profile {
             .collect()
     }
 
-    /// Returns whether every field that the hold sets has that value in the object.
-    pub fn carries_hold(&self, object: &Value) -> bool {
-        self.0
-            .spec
-            .hold
-            .iter()
-            .all(|patch| object.pointer(&patch.path) == patch.value.as_ref())
+    /// Returns whether every field that the hold sets has the value in the object that it is given in that cluster. A pin holds the
+    /// clusters that its intent isn't about without naming them: what it gives those counts in each.
+    pub fn carries_hold(&self, object: &Value, cluster: &ClusterName) -> bool {
+        [cluster.as_str(), ELSEWHERE]
+            .into_iter()
+            .any(|cluster| self.is_held_as(object, cluster))
     }
 
-    /// Returns the label selector of the pods that must be gone, where the profile asks for that.
+    fn is_held_as(&self, object: &Value, cluster: &str) -> bool {
+        let variables = Variables {
+            site: Some(Site::of(object, cluster)),
+            ..Variables::default()
+        };
+        self.0.spec.hold.iter().all(|patch| {
+            let there = object.pointer(&patch.path);
+            match &patch.value {
+                Some(value) if !is_plain(value) => {
+                    let filled = variables.fill(value);
+                    filled.is_ok_and(|filled| there == Some(&filled))
+                }
+                value => there == value.as_ref(),
+            }
+        })
+    }
+
+    /// Returns the label selector of the pods that must be gone, where the profile asks for that. It keeps `${cluster}`: see
+    /// [`selector_in`].
     pub fn pod_selector(&self, object: &Value) -> Result<Option<String>, Error> {
         let Some(pods) = &self.0.spec.no_pods else {
             return Ok(None);
@@ -403,6 +421,7 @@ fn pods_of(pods: &Pods, object: &Value) -> Result<Option<String>, Error> {
     }
     let variables = Variables {
         object: Some(object),
+        site: Some(Site::unplaced(object)),
         ..Variables::default()
     };
     let selector = pods.label_selector.as_deref();

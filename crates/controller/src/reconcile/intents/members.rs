@@ -15,7 +15,7 @@ use cutover_cluster::{Answer, Reader};
 use cutover_core::intent::migration;
 use cutover_core::intent::snapshot::{Member, Pod};
 use cutover_core::intent::{Read, Seen};
-use cutover_core::profile::Profile;
+use cutover_core::profile::{Profile, selector_in};
 use cutover_karmada::name::ClusterName;
 
 /// How long a member is given to answer. A look is about several: one that hangs, and doesn't refuse, would hide for minutes what is
@@ -62,8 +62,14 @@ impl Selector {
         }
     }
 
-    /// Reads the pods; `now`: as of when it is known that there are none.
-    pub(super) async fn pods(&self, reader: &Reader, namespace: Option<&str>, now: Read) -> Seen<Vec<Pod>> {
+    /// Reads the pods in a cluster; `now`: as of when it is known that there are none.
+    pub(super) async fn pods(
+        &self,
+        cluster: &ClusterName,
+        reader: &Reader,
+        namespace: Option<&str>,
+        now: Read,
+    ) -> Seen<Vec<Pod>> {
         match self {
             Self::Unsaid => Seen::unknown("nothing says which pods are the workload's"),
             Self::Unknown(why) => Seen::unknown(why.clone()),
@@ -72,7 +78,7 @@ impl Selector {
                 selector,
                 only_running,
             } => map(
-                &all(reader.pods(namespace, selector).await),
+                &all(reader.pods(namespace, &selector_in(selector, cluster)).await),
                 |pods: &Vec<Listed>| {
                     let counts = |pod: &&Listed| !only_running || !pod.has_ended();
                     pods.iter().filter(counts).map(Listed::pod).collect()
@@ -162,7 +168,10 @@ impl MigrationReader<'_> {
 
     async fn pods(&self, cluster: &ClusterName, reader: &Reader, selector: &Selector) -> Seen<Vec<Pod>> {
         let namespace = self.workload.namespace.as_deref();
-        let read = timeout(ANSWERS_WITHIN, selector.pods(reader, namespace, self.instant()));
+        let read = timeout(
+            ANSWERS_WITHIN,
+            selector.pods(cluster, reader, namespace, self.instant()),
+        );
         read.await.unwrap_or_else(|_| Seen::unknown(no_answer(cluster)))
     }
 
