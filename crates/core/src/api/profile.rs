@@ -101,13 +101,16 @@ pub struct Requirement {
     pub hint: Option<String>,
 }
 
-/// Which pods are the workload's: by one of the two.
+/// Which pods are the workload's: those that any of its selectors matches.
 #[skip_serializing_none]
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct Pods {
     /// A label selector, in which `${cluster}`, `${namespace}`, `${name}` and `${object.PATH}` may be used.
     pub label_selector: Option<String>,
+    /// Further label selectors, for a workload whose pods have no label in common.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub label_selectors: Vec<String>,
     /// The JSON pointer of a `LabelSelector` in the object.
     pub selector_at: Option<String>,
 }

@@ -10,6 +10,7 @@ mod mistakes;
 pub mod outline;
 mod patches;
 mod path;
+mod pods;
 mod template;
 
 use std::collections::BTreeMap;
@@ -17,7 +18,7 @@ use std::sync::{Arc, LazyLock, PoisonError, RwLock};
 
 use serde_json::Value;
 
-use crate::api::{CaptureRule, Check, PatchOp, Pods, Requirement, WorkloadProfile, WorkloadProfileSpec};
+use crate::api::{CaptureRule, Check, PatchOp, Requirement, WorkloadProfile, WorkloadProfileSpec};
 use cutover_karmada::LabelSelector;
 use cutover_karmada::name::{ClusterName, Gvk};
 pub use evaluation::{Evaluated, Says, evaluate, field};
@@ -27,8 +28,10 @@ pub use immovable::{IMMOVABLE, Immovable, why_immovable};
 pub use mistakes::{Mistake, mistakes, mistakes_of_checks};
 pub use patches::patch_mistakes;
 use path::Path;
+use pods::pods_of;
+pub use pods::{needs_cluster, selectors_in};
 use template::is_plain;
-pub use template::{ELSEWHERE, Site, Variables, needs_cluster, selector_in};
+pub use template::{ELSEWHERE, Site, Variables};
 
 /// Why a profile cannot be used, or not on this object.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -323,8 +326,8 @@ impl Profile {
         })
     }
 
-    /// Returns the label selector of the pods that must be gone, where the profile asks for that. It keeps `${cluster}`: see
-    /// [`selector_in`].
+    /// Returns what selects the pods that must be gone, where the profile asks for that, as a journal keeps it: see
+    /// [`selectors_in`].
     pub fn pod_selector(&self, object: &Value) -> Result<Option<String>, Error> {
         let Some(pods) = &self.0.spec.no_pods else {
             return Ok(None);
@@ -404,28 +407,6 @@ impl Profile {
             .as_ref()
             .map_or(Ok(None), |path| text_at(object, path))
     }
-}
-
-/// Returns the label selector of the pods of an object.
-fn pods_of(pods: &Pods, object: &Value) -> Result<Option<String>, Error> {
-    if let Some(pointer) = &pods.selector_at {
-        let found = object.pointer(pointer).cloned().unwrap_or_default();
-        let selector: LabelSelector = serde_json::from_value(found).unwrap_or_default();
-        let selector = selector.to_string();
-        // An empty one would mean the pods of everybody.
-        return if selector.is_empty() {
-            Err(Error::NoSelector(pointer.clone()))
-        } else {
-            Ok(Some(selector))
-        };
-    }
-    let variables = Variables {
-        object: Some(object),
-        site: Some(Site::unplaced(object)),
-        ..Variables::default()
-    };
-    let selector = pods.label_selector.as_deref();
-    selector.map(|selector| variables.fill_text(selector)).transpose()
 }
 
 /// A handle is handed to another copy as it is: what is no text, or blank, is none.

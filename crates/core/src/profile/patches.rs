@@ -6,6 +6,7 @@ use std::collections::BTreeSet;
 use serde_json::Value;
 
 use super::Mistake;
+use super::pods::{Selects, is_several, selectors};
 use crate::api::{PatchOp, WorkloadProfileSpec};
 
 /// What a JSON patch of an override policy can do.
@@ -165,24 +166,47 @@ fn of_a_move(name: &str) -> Option<String> {
     })
 }
 
-/// Returns what is wrong with the selector of the workload's pods: only the object and its place are known there.
+/// Returns what is wrong with the selectors of the workload's pods: only the object and its place are known there.
 fn selector(spec: &WorkloadProfileSpec) -> Vec<Mistake> {
-    let selector = spec
-        .no_pods
-        .iter()
-        .filter_map(|pods| pods.label_selector.as_deref());
-    let names = selector.flat_map(names_in);
-    let wrong = names.filter(|name| !name.starts_with("object.") && !PLACE.contains(name));
-    wrong
-        .map(|name| Mistake {
-            pointer: "/spec/noPods/labelSelector".to_owned(),
-            message: of_a_move(name).unwrap_or_else(|| {
-                format!(
-                    "${{{name}}} is no variable of a selector: known are ${{cluster}}, ${{namespace}}, ${{name}} and ${{object.PATH}}"
-                )
-            }),
-        })
-        .collect()
+    let Some(pods) = &spec.no_pods else {
+        return Vec::new();
+    };
+    if selectors(pods).next().is_none() {
+        let message = "without a selector no pod is looked at: add labelSelector, labelSelectors or selectorAt, or leave noPods out";
+        return vec![Mistake {
+            pointer: "/spec/noPods".to_owned(),
+            message: message.to_owned(),
+        }];
+    }
+    let mut mistakes = Vec::new();
+    for (pointer, selects) in selectors(pods) {
+        let Selects::By(selector) = selects else {
+            continue;
+        };
+        let mut wrong: Vec<String> = names_in(selector).filter_map(why_no_selector).collect();
+        if is_several(selector) {
+            wrong.push(format!(
+                "{selector:?} is no label selector: write several as items of labelSelectors"
+            ));
+        }
+        mistakes.extend(wrong.into_iter().map(|message| Mistake {
+            pointer: pointer.clone(),
+            message,
+        }));
+    }
+    mistakes
+}
+
+fn why_no_selector(name: &str) -> Option<String> {
+    if name.starts_with("object.") || PLACE.contains(&name) {
+        return None;
+    }
+    let unknown = || {
+        format!(
+            "${{{name}}} is no variable of a selector: known are ${{cluster}}, ${{namespace}}, ${{name}} and ${{object.PATH}}"
+        )
+    };
+    Some(of_a_move(name).unwrap_or_else(unknown))
 }
 
 /// Adds the names of all variables in a value.
@@ -306,6 +330,28 @@ mod tests {
         /spec/start/0/value: ${target} is no variable, because a copy is also held without a move: ${cluster} is the cluster that the patch is written for
         /spec/noPods/labelSelector: ${target} is no variable, because a copy is also held without a move: ${cluster} is the cluster that the patch is written for
         ");
+    }
+
+    #[test]
+    fn every_selector_of_pods_is_one_and_there_is_one() {
+        let found = mistakes(|spec| {
+            let pods = spec.no_pods.as_mut().unwrap();
+            pods.label_selectors = vec![
+                "app=${name}".to_owned(),
+                "app=${attempt}".to_owned(),
+                "a=b || c=d".to_owned(),
+            ];
+        });
+        insta::assert_snapshot!(found.join("\n"), @r#"
+        /spec/noPods/labelSelectors/1: ${attempt} is no variable of a selector: known are ${cluster}, ${namespace}, ${name} and ${object.PATH}
+        /spec/noPods/labelSelectors/2: "a=b || c=d" is no label selector: write several as items of labelSelectors
+        "#);
+        let found = mistakes(|spec| spec.no_pods.as_mut().unwrap().label_selector = None);
+        assert_eq!(found.len(), 1, "{found:?}");
+        assert!(
+            found[0].starts_with("/spec/noPods: without a selector"),
+            "{found:?}"
+        );
     }
 
     #[test]

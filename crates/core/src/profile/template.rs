@@ -5,14 +5,14 @@ use std::collections::BTreeMap;
 use serde_json::Value;
 
 use super::Error;
-use cutover_karmada::name::{ClusterName, ObjectKey};
+use cutover_karmada::name::ObjectKey;
 
 /// What `${cluster}` stands for in the clusters that an intent isn't about: a pin holds them without naming them. No cluster can have
 /// this name.
 pub const ELSEWHERE: &str = "elsewhere.cutover.dev";
 
 /// As it is written. A selector of pods keeps it until it is known in which cluster they are read: no label has such a value.
-const CLUSTER: &str = "${cluster}";
+pub(super) const CLUSTER: &str = "${cluster}";
 
 /// Of which workload a patch or a selector is, and in which cluster: what `${cluster}`, `${namespace}` and `${name}` stand for.
 #[derive(Clone, Copy, Debug)]
@@ -51,16 +51,6 @@ impl<'a> Site<'a> {
     pub(super) fn unplaced(object: &'a Value) -> Self {
         Self::of(object, CLUSTER)
     }
-}
-
-/// Returns whether a selector of pods has to be told the cluster that they are read in.
-pub fn needs_cluster(selector: &str) -> bool {
-    selector.contains(CLUSTER)
-}
-
-/// Returns a selector of pods as it is in one cluster.
-pub fn selector_in(selector: &str, cluster: &ClusterName) -> String {
-    selector.replace(CLUSTER, cluster.as_str())
 }
 
 /// Returns whether there is nothing to fill in.

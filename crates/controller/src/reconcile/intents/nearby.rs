@@ -18,7 +18,7 @@ use super::served;
 use super::wake::WatchedKeys;
 use cutover_cluster::{Cluster, Followed, Which};
 use cutover_core::intent::snapshot::Pod;
-use cutover_core::profile::selector_in;
+use cutover_core::profile::selectors_in;
 use cutover_karmada::name::{ClusterName, Gvk, ObjectKey};
 
 /// How soon a watch is begun again that has ended.
@@ -191,11 +191,15 @@ impl Watch {
         let Selector::Of { selector, .. } = &self.followee.pods else {
             return self.events(|events| events.follows_pods = matches!(self.followee.pods, Selector::None));
         };
-        let selector = selector_in(selector, &self.member);
+        let selectors = selectors_in(selector, Some(&self.member));
+        // Of a pod that one watch of several takes away another may still know: these are looked at every so often.
+        let [selector] = selectors.as_slice() else {
+            return;
+        };
         loop {
             let reader = self.cluster.member(&self.member);
             let namespace = self.followee.namespace.as_deref();
-            let stream = reader.follow_pods(namespace, &selector).await.ok();
+            let stream = reader.follow_pods(namespace, selector).await.ok();
             self.events(|events| events.follows_pods = stream.is_some());
             let again = self.take_in(stream, |events, event| {
                 let pods = events.pods.get_or_insert_default();
