@@ -8,7 +8,8 @@ use serde_with::skip_serializing_none;
 use super::PatchOp;
 use cutover_karmada::name::Gvk;
 
-/// Patches may use `${captured.NAME}` and `${attempt}`, selectors `${object.PATH}`; expressions are CEL over `object`.
+/// Patches and selectors may use `${cluster}`, `${namespace}` and `${name}`; patches but those of `hold` also `${attempt}` and
+/// `${captured.NAME}`, selectors also `${object.PATH}`. Expressions are CEL over `object`.
 #[skip_serializing_none]
 #[derive(CustomResource, Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[kube(
@@ -41,7 +42,7 @@ pub struct WorkloadProfileSpec {
     pub born_held: bool,
     /// Stops a running copy and saves its state.
     pub suspend: Vec<PatchOp>,
-    /// Keeps a copy from running.
+    /// Keeps a copy from running. In a cluster that an intent isn't about, `${cluster}` is `elsewhere.cutover.dev`.
     pub hold: Vec<PatchOp>,
     /// Lets a copy run that was never deployed.
     pub start: Vec<PatchOp>,
@@ -124,13 +125,16 @@ impl NeededObject {
     }
 }
 
-/// Which pods are the workload's: by one of the two.
+/// Which pods are the workload's: those that any of its selectors matches.
 #[skip_serializing_none]
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct Pods {
-    /// A label selector, in which `${object.PATH}` may be used.
+    /// A label selector, in which `${cluster}`, `${namespace}`, `${name}` and `${object.PATH}` may be used.
     pub label_selector: Option<String>,
+    /// Further label selectors, for a workload whose pods have no label in common.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub label_selectors: Vec<String>,
     /// The JSON pointer of a `LabelSelector` in the object.
     pub selector_at: Option<String>,
 }

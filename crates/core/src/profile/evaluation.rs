@@ -5,7 +5,8 @@ use serde_json::Value;
 use super::expression::{Expression, Seen};
 use super::mistakes::conditions;
 use super::path::Path;
-use super::{Error, NoCapture, Rule, handle_at, names_at, pods_of, text_at};
+use super::pods::selectors;
+use super::{Error, NoCapture, Rule, handle_at, names_at, text_at};
 use crate::api::{CaptureRule, WorkloadProfileSpec};
 use crate::redact::Secrets;
 
@@ -98,19 +99,16 @@ impl On<'_> {
         }
     }
 
-    fn pods(&self, spec: &WorkloadProfileSpec) -> Option<Evaluated> {
-        let pods = spec.no_pods.as_ref()?;
-        let (field, source) = match (&pods.selector_at, &pods.label_selector) {
-            (Some(at), _) => ("/selectorAt", at.as_str()),
-            (None, Some(selector)) => ("/labelSelector", selector.as_str()),
-            (None, None) => ("", ""),
-        };
-        let says = match pods_of(pods, self.object) {
-            Ok(Some(selector)) => Says::Value(self.secrets.scrub(&selector)),
-            Ok(None) => Says::Nothing,
-            Err(error) => self.fails(&error),
-        };
-        Some(row(format!("/spec/noPods{field}"), source, Vec::new(), says))
+    fn pods(&self, spec: &WorkloadProfileSpec) -> Vec<Evaluated> {
+        let all = spec.no_pods.iter().flat_map(selectors);
+        all.map(|(pointer, selects)| {
+            let says = match selects.fill(self.object) {
+                Ok(selector) => Says::Value(self.secrets.scrub(&selector)),
+                Err(error) => self.fails(&error),
+            };
+            row(pointer, selects.source(), Vec::new(), says)
+        })
+        .collect()
     }
 
     fn rules(&self, list: &str, rules: &[CaptureRule]) -> Vec<Evaluated> {
@@ -277,6 +275,18 @@ mod tests {
             Says::Value("a, b".to_owned())
         );
         assert_eq!(said("$.spec.executor.configMaps[*].name"), Says::Nothing);
+    }
+
+    #[test]
+    fn each_selector_of_pods_has_a_row() {
+        let mut spec = flink();
+        spec.no_pods.as_mut().unwrap().label_selectors =
+            vec!["job=${name}".to_owned(), "at=${app}".to_owned()];
+        let rows = evaluate(&spec, &stopped());
+        let value = |text: &str| Says::Value(text.to_owned());
+        assert_eq!(says(&rows, "noPods.labelSelector"), value("app=orders"));
+        assert_eq!(says(&rows, "noPods.labelSelectors[0]"), value("job=orders"));
+        assert!(matches!(says(&rows, "noPods.labelSelectors[1]"), Says::Fails(_)));
     }
 
     #[test]

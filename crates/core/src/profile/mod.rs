@@ -10,6 +10,7 @@ mod mistakes;
 pub mod outline;
 mod patches;
 mod path;
+mod pods;
 mod template;
 
 use std::collections::BTreeMap;
@@ -18,10 +19,10 @@ use std::sync::{Arc, LazyLock, PoisonError, RwLock};
 use serde_json::Value;
 
 use crate::api::{
-    CaptureRule, Check, NeededObject, PatchOp, Pods, Requirement, WorkloadProfile, WorkloadProfileSpec,
+    CaptureRule, Check, NeededObject, PatchOp, Requirement, WorkloadProfile, WorkloadProfileSpec,
 };
 use cutover_karmada::LabelSelector;
-use cutover_karmada::name::Gvk;
+use cutover_karmada::name::{ClusterName, Gvk};
 pub use evaluation::{Evaluated, Says, evaluate, field};
 use expression::Expression;
 pub use expression::{Found, Seen};
@@ -29,7 +30,10 @@ pub use immovable::{IMMOVABLE, Immovable, no_profile, why_immovable};
 pub use mistakes::{Mistake, mistakes, mistakes_of_checks};
 pub use patches::patch_mistakes;
 use path::Path;
-pub use template::Variables;
+use pods::pods_of;
+pub use pods::{needs_cluster, selectors_in};
+use template::is_plain;
+pub use template::{ELSEWHERE, Site, Variables};
 
 /// Why a profile cannot be used, or not on this object.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -315,16 +319,33 @@ impl Profile {
             .collect()
     }
 
-    /// Returns whether every field that the hold sets has that value in the object.
-    pub fn carries_hold(&self, object: &Value) -> bool {
-        self.0
-            .spec
-            .hold
-            .iter()
-            .all(|patch| object.pointer(&patch.path) == patch.value.as_ref())
+    /// Returns whether every field that the hold sets has the value in the object that it is given in that cluster. A pin holds the
+    /// clusters that its intent isn't about without naming them: what it gives those counts in each.
+    pub fn carries_hold(&self, object: &Value, cluster: &ClusterName) -> bool {
+        [cluster.as_str(), ELSEWHERE]
+            .into_iter()
+            .any(|cluster| self.is_held_as(object, cluster))
     }
 
-    /// Returns the label selector of the pods that must be gone, where the profile asks for that.
+    fn is_held_as(&self, object: &Value, cluster: &str) -> bool {
+        let variables = Variables {
+            site: Some(Site::of(object, cluster)),
+            ..Variables::default()
+        };
+        self.0.spec.hold.iter().all(|patch| {
+            let there = object.pointer(&patch.path);
+            match &patch.value {
+                Some(value) if !is_plain(value) => {
+                    let filled = variables.fill(value);
+                    filled.is_ok_and(|filled| there == Some(&filled))
+                }
+                value => there == value.as_ref(),
+            }
+        })
+    }
+
+    /// Returns what selects the pods that must be gone, where the profile asks for that, as a journal keeps it: see
+    /// [`selectors_in`].
     pub fn pod_selector(&self, object: &Value) -> Result<Option<String>, Error> {
         let Some(pods) = &self.0.spec.no_pods else {
             return Ok(None);
@@ -404,27 +425,6 @@ impl Profile {
             .as_ref()
             .map_or(Ok(None), |path| text_at(object, path))
     }
-}
-
-/// Returns the label selector of the pods of an object.
-fn pods_of(pods: &Pods, object: &Value) -> Result<Option<String>, Error> {
-    if let Some(pointer) = &pods.selector_at {
-        let found = object.pointer(pointer).cloned().unwrap_or_default();
-        let selector: LabelSelector = serde_json::from_value(found).unwrap_or_default();
-        let selector = selector.to_string();
-        // An empty one would mean the pods of everybody.
-        return if selector.is_empty() {
-            Err(Error::NoSelector(pointer.clone()))
-        } else {
-            Ok(Some(selector))
-        };
-    }
-    let variables = Variables {
-        object: Some(object),
-        ..Variables::default()
-    };
-    let selector = pods.label_selector.as_deref();
-    selector.map(|selector| variables.fill_text(selector)).transpose()
 }
 
 /// A handle is handed to another copy as it is: what is no text, or blank, is none.

@@ -342,6 +342,7 @@ impl Operation<'_> {
         if let Says::Token(token) = &mut dropped.says {
             token.carry.clear();
             token.suspended.clear();
+            token.named.clear();
         }
         let ignored = &journal.profile.ignored_on_removal;
         let changes = change_matters(template, cluster, all, &dropped.policy(), ignored);
