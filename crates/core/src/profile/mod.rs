@@ -24,9 +24,11 @@ pub use evaluation::{Evaluated, Says, evaluate, field};
 use expression::Expression;
 pub use expression::{Found, Seen};
 pub use immovable::{IMMOVABLE, Immovable, why_immovable};
+pub(crate) use mistakes::trees;
 pub use mistakes::{Mistake, mistakes, mistakes_of_checks};
 pub use patches::patch_mistakes;
 use path::Path;
+pub(crate) use path::{Link, links};
 pub use template::Variables;
 
 /// Why a profile cannot be used, or not on this object.
