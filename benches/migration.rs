@@ -364,7 +364,7 @@ async fn apply(place: &Place, name: &str) {
     let job = json!({
         "apiVersion": "flink.apache.org/v1beta1", "kind": "FlinkDeployment", "metadata": metadata,
         "spec": {
-            "image": "bench:1", "flinkVersion": "v1_20", "serviceAccount": "flink",
+            "image": "bench:1", "flinkVersion": "v1_20", "serviceAccount": "default",
             "flinkConfiguration": {"taskmanager.numberOfTaskSlots": "1"},
             "jobManager": resource, "taskManager": resource,
             "job": {"jarURI": "local:///job.jar", "parallelism": 1, "upgradeMode": "savepoint", "state": "running"},

@@ -16,6 +16,7 @@ use cutover_core::lint::nearest::did_you_mean;
 use cutover_core::manifest::{Manifest, Set, Source, parse};
 use cutover_core::plan::{Palette, TextOptions};
 use cutover_core::profile::catalog::{Catalog, Entry};
+use cutover_core::profile::{IMMOVABLE, Immovable, why_immovable};
 use cutover_core::report::{Trial, TrialAs, explain_profile, profiles_document, profiles_text};
 use cutover_git::Checkout;
 use cutover_karmada::name::{GroupKind, Gvk};
@@ -309,7 +310,7 @@ impl There {
             .filter(|kind| asked.means_of(&self.set, &gvk(kind)))
             .collect();
         match meant.as_slice() {
-            [] => Err(self.unknown(name)),
+            [] => Err(self.immovable(&asked).unwrap_or_else(|| self.unknown(name))),
             [kind] => {
                 let used = self
                     .catalog
@@ -327,6 +328,15 @@ impl There {
         }
     }
 
+    /// Returns why a kind has no profile, where it is one of which that is known.
+    fn immovable(&self, asked: &KindName<'_>) -> Option<Error> {
+        IMMOVABLE.iter().find_map(|known| {
+            let mut kinds = known.kinds.iter().map(|kind| GroupKind::new(known.group, kind));
+            let kind = kinds.find(|kind| asked.means_of(&self.set, &gvk(kind)))?;
+            Some(cannot_be_moved(&kind, known))
+        })
+    }
+
     fn unknown(&self, name: &str) -> Error {
         let names = || self.catalog.entries.iter().map(|entry| entry.name.as_str());
         let all = || format!("there are {}", names().collect::<Vec<_>>().join(", "));
@@ -337,7 +347,14 @@ impl There {
     }
 }
 
+fn cannot_be_moved(kind: &GroupKind, known: &Immovable) -> Error {
+    Error::user(known.message(&kind.to_string())).hint(known.hint())
+}
+
 fn none_for(kind: &GroupKind) -> Error {
+    if let Some(known) = why_immovable(&gvk(kind)) {
+        return cannot_be_moved(kind, known);
+    }
     Error::user(format!("there is no profile for {kind}"))
         .hint("write one (docs/how-to/teach-your-operator.md), or name one with --profile")
 }

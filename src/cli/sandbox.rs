@@ -96,6 +96,8 @@ pub async fn start(options: WorldOptions, port: u16, dir: &std::path::Path) -> R
     let world = World::start(WorldOptions {
         seed: fastrand::u64(..),
         start: Timestamp::now(),
+        // That of Flink's chart: the example's job runs under it.
+        service_accounts: vec!["flink".to_owned()],
         ..options
     });
     let address = SocketAddr::from((Ipv4Addr::LOCALHOST, port));

@@ -1,4 +1,4 @@
-//! What a workload's pods refer to has to be in the target, or to come along, before anything is stopped for a move.
+//! What a workload refers to has to be in the target, or to come along, before anything is stopped for a move.
 
 use std::sync::Arc;
 
@@ -8,11 +8,12 @@ use cutover::sandbox::WorldOptions;
 use cutover::sandbox::api::{Resource, WriteOptions};
 use serde_json::{Value, json};
 
-use crate::support::fleet::{BINDINGS, Controller, Fleet, POLICIES};
+use crate::support::fleet::{BINDINGS, Controller, Fleet, JOBS, POLICIES, job};
 
 const DEPLOYMENTS: Resource = Resource::new("apps", "deployments");
 const CONFIG_MAPS: Resource = Resource::new("", "configmaps");
 const SECRETS: Resource = Resource::new("", "secrets");
+const ACCOUNTS: Resource = Resource::new("", "serviceaccounts");
 
 struct Stage {
     fleet: Fleet,
@@ -133,8 +134,8 @@ async fn what_is_missing_in_the_target_is_told_before_anything_is_touched() {
     assert_eq!(
         found,
         [
-            "MissingDependency: west has no ConfigMap web, which its pods need, and Karmada does not bring it",
-            "MissingDependency: west has no Secret web-key, which its pods need, and Karmada does not bring it",
+            "MissingDependency: west has no ConfigMap web, which the workload needs, and Karmada does not bring it",
+            "MissingDependency: west has no Secret web-key, which the workload needs, and Karmada does not bring it",
         ]
     );
     let server = stage.fleet.world.control_plane();
@@ -168,4 +169,40 @@ async fn what_follows_the_workload_or_is_there_already_is_not_missing() {
         .await;
     let (phase, status) = there.moved().await;
     assert_eq!(phase, Phase::Completed, "{status:#}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_account_that_only_a_field_of_the_operator_names_is_looked_for_too() {
+    let fleet = Fleet::start(WorldOptions::default()).await;
+    let _controller = fleet.controller(Arc::new(NoFailpoints));
+    let mut template = job("orders:1.0");
+    template["spec"]["serviceAccount"] = json!("flink");
+    fleet.apply(&JOBS, template);
+    fleet
+        .until("the copy in east has the account", |fleet| {
+            let copy = fleet.copy("east");
+            copy.is_some_and(|copy| copy["spec"]["serviceAccount"] == "flink") && fleet.runs_in("east")
+        })
+        .await;
+    fleet.migrate("orders-to-west", "west");
+    assert_eq!(fleet.ended("orders-to-west").await, Phase::Failed);
+    assert_eq!(
+        findings(&fleet.status("orders-to-west")),
+        [
+            "MissingDependency: west has no ServiceAccount flink, which the workload needs, and Karmada does not bring it"
+        ]
+    );
+
+    let account = json!({
+        "apiVersion": "v1", "kind": "ServiceAccount", "metadata": {"name": "flink", "namespace": "shop"},
+    });
+    create(&fleet, "west", &ACCOUNTS, account);
+    fleet.migrate("orders-to-west-again", "west");
+    let ended = fleet.ended("orders-to-west-again").await;
+    assert_eq!(
+        ended,
+        Phase::Completed,
+        "{:#}",
+        fleet.status("orders-to-west-again")
+    );
 }

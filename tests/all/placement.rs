@@ -38,7 +38,7 @@ metadata: {{name: {name}, namespace: shop}}
 spec:
   image: orders:1.0
   flinkVersion: v1_20
-  serviceAccount: flink
+  serviceAccount: default
   flinkConfiguration: {{taskmanager.numberOfTaskSlots: '1'}}
   jobManager: {{resource: {{memory: 1024m, cpu: 1}}}}
   taskManager: {{resource: {{memory: 1024m, cpu: 1}}}}

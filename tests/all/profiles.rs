@@ -104,7 +104,7 @@ fn judge(profile: &Profile, fixture: &Fixture, context: &str) {
     // What is written into a template has to be writable, and to be told from what was there.
     if unmet.is_empty() {
         let held = patched(profile, Action::Hold, object);
-        assert!(profile.carries_hold(&held), "{context}");
+        assert!(profile.carries_hold(&held, &"west".into()), "{context}");
         patched(profile, Action::Suspend, object);
     }
 }

@@ -191,12 +191,9 @@ impl Reader {
             .await
     }
 
-    /// Asks whether an object of the core group is there; of its content nothing is kept.
-    pub async fn exists(&self, kind: &'static str, namespace: &str, name: &str) -> Read<()> {
-        let served = built_in(kind, &format!("{}s", kind.to_lowercase()), true);
-        self.get(&served, Some(namespace), name)
-            .await
-            .map(|_| Answer::Found(()))
+    /// Asks whether an object is there; of its content nothing is kept.
+    pub async fn exists(&self, served: &Served, namespace: Option<&str>, name: &str) -> Read<()> {
+        self.get(served, namespace, name).await.map(|_| Answer::Found(()))
     }
 
     /// Reads the autoscalers of a namespace.

@@ -26,6 +26,7 @@ use super::traffic::Traffic;
 use cutover_karmada::meta;
 use cutover_karmada::name::ClusterName;
 
+mod accounts;
 /// The definitions that the servers of a world begin with.
 pub mod crds;
 mod rejoin;
@@ -44,6 +45,8 @@ pub struct WorldOptions {
     pub features: Features,
     /// Whether workloads come alive in the members.
     pub simulators: bool,
+    /// Accounts that every namespace of a member gets, as the charts of operators make them there.
+    pub service_accounts: Vec<String>,
     /// What the clock shows at the beginning.
     pub start: Timestamp,
 }
@@ -58,6 +61,7 @@ impl Default for WorldOptions {
             timings: Timings::default(),
             features: Features::default(),
             simulators: true,
+            service_accounts: Vec::new(),
             // 2026-01-01T00:00:00Z: the history that a seed gives has the same times in every run.
             start: Timestamp::constant(1_767_225_600, 0),
         }
@@ -160,6 +164,14 @@ impl World {
         for server in std::iter::once(&world.control).chain(world.members.values().map(|member| &member.api))
         {
             own.spawn(chores(server.clone()));
+        }
+        if !options.service_accounts.is_empty() {
+            for member in world.members.values() {
+                own.spawn(accounts::give(
+                    member.api.clone(),
+                    options.service_accounts.clone(),
+                ));
+            }
         }
         world.tasks.push(own);
         world.disturb(&options);

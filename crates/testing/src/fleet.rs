@@ -457,7 +457,7 @@ pub fn job(image: &str) -> Value {
         "apiVersion": "flink.apache.org/v1beta1", "kind": "FlinkDeployment",
         "metadata": {"name": "orders", "namespace": "shop"},
         "spec": {
-            "image": image, "flinkVersion": "v1_20", "serviceAccount": "flink",
+            "image": image, "flinkVersion": "v1_20", "serviceAccount": "default",
             "flinkConfiguration": {"taskmanager.numberOfTaskSlots": "1"},
             "jobManager": {"resource": {"memory": "1024m", "cpu": 1}},
             "taskManager": {"resource": {"memory": "1024m", "cpu": 1}},

@@ -149,7 +149,7 @@ fn a_held_rollout_of_argo_runs_nothing() {
     let profile = argo_profile();
     let mut held = with(json!({"replicas": null, "availableReplicas": null, "updatedReplicas": null}));
     held["spec"]["replicas"] = json!(0);
-    assert!(profile.carries_hold(&held));
+    assert!(profile.carries_hold(&held, &"west".into()));
     assert!(profile.suspended(&held).unwrap());
     assert!(!profile.ran(&held).unwrap());
     assert!(

@@ -140,7 +140,7 @@ impl Act {
         json!({
             "apiVersion": "flink.apache.org/v1beta1", "kind": "FlinkDeployment", "metadata": metadata,
             "spec": {
-                "image": image, "flinkVersion": "v1_20", "serviceAccount": "flink",
+                "image": image, "flinkVersion": "v1_20", "serviceAccount": "default",
                 "flinkConfiguration": {
                     "taskmanager.numberOfTaskSlots": "1",
                     "state.savepoints.dir": format!("s3://e2e/{}/savepoints", self.name),

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use cutover::api::{PatchOp, Phase};
-use cutover::intent::pin::{Authority, Pin, PinWrite, Says, Token, Writer};
+use cutover::intent::pin::{Authority, Named, Pin, PinWrite, Says, Token, Writer};
 use cutover::karmada::{OverridePolicy, meta};
 use cutover::name::ClusterName;
 use cutover::reconcile::intents::NoFailpoints;
@@ -43,6 +43,10 @@ fn patches() -> impl Strategy<Value = Vec<PatchOp>> {
     proptest::collection::vec(patch, 0..4)
 }
 
+fn named() -> impl Strategy<Value = Named> {
+    (patches(), patches()).prop_map(|(hold, suspend)| Named { hold, suspend })
+}
+
 fn leaderships() -> impl Strategy<Value = Writer> {
     prop_oneof![
         Just(Writer::Nobody),
@@ -56,6 +60,7 @@ prop_compose! {
         may_run in leaderships(),
         hold in patches(), suspend in patches(), carry in patches(),
         suspended in proptest::collection::vec(cluster(), 0..3),
+        named in proptest::collection::btree_map(cluster(), named(), 0..3),
         marker in "[a-z0-9.]{1,20}",
     ) -> Pin {
         Pin {
@@ -64,7 +69,7 @@ prop_compose! {
             api_version: "flink.apache.org/v1beta1".into(), versions: Arc::default(), kind: "FlinkDeployment".into(),
             workload: "orders".into(), marker,
             differences: Vec::new(),
-            says: Says::Token(Token { may_run, hold, suspended, suspend, carry }),
+            says: Says::Token(Token { may_run, hold, suspended, suspend, named, carry }),
         }
     }
 }

@@ -26,7 +26,7 @@ use cutover_core::intent::scalers::{Scaler, concerns};
 use cutover_core::intent::snapshot::{Desired, Member, OwnPolicy, Snapshot};
 use cutover_core::intent::{self, ControlPlane, Seen, moves, rivals};
 use cutover_core::plan::{Action, Change, ChangeSet, Forecast};
-use cutover_core::profile;
+use cutover_core::profile::{self, Profile};
 use cutover_core::report::History;
 use cutover_core::report::review::{
     Ending, Move, Neighbours, PolicyChange, Preview, Reach, Template, Verdict,
@@ -476,7 +476,7 @@ impl Look {
             .filter_map(|check| check.prometheus.clone());
         let scalers = self.scalers(migration, workload, &members).await;
         let dependencies = self
-            .dependencies(&template, &binding, workload, &spec.to, changes)
+            .dependencies(migration, &template, &binding, workload, changes)
             .await;
         let plane = ControlPlane {
             pin: map(&overrides, |all| ControlPlane::pin_among(all, workload)),
@@ -510,21 +510,23 @@ impl Look {
     /// What the changes create is taken to be there in time.
     async fn dependencies(
         &self,
+        migration: &Migration,
         template: &Seen<Option<Value>>,
         binding: &Seen<Option<ResourceBinding>>,
         workload: &ObjectKey,
-        target: &ClusterName,
         changes: &[Change],
     ) -> Vec<(Reference, Presence)> {
         let template = template.get().ok().and_then(Option::as_ref);
         let binding = binding.get().ok().and_then(Option::as_ref);
-        let mut found = dependencies::read(&self.cluster, workload, template, binding, target).await;
+        let (profile, target) = (self.profile(migration), &migration.spec.to);
+        let profile = profile.as_ref();
+        let mut found = dependencies::read(&self.cluster, workload, template, profile, binding, target).await;
         let is_created = |reference: &Reference| {
             changes.iter().any(|change| {
                 let key = &change.key;
                 change.action == Action::Create
-                    && (key.kind.as_str(), &key.name, &key.namespace)
-                        == (reference.kind, &reference.name, &workload.namespace)
+                    && (&key.group, &key.kind) == (&reference.gvk.group, &reference.gvk.kind)
+                    && (&key.name, &key.namespace) == (&reference.name, &workload.namespace)
             })
         };
         for (reference, presence) in &mut found {
@@ -533,6 +535,14 @@ impl Look {
             }
         }
         found
+    }
+
+    /// Returns the profile that a migration uses, where it is known and compiles.
+    fn profile(&self, migration: &Migration) -> Option<Profile> {
+        let spec = &migration.spec;
+        let given = self.profiles.get().ok()?;
+        let found = profile::find(given, spec.profile.as_deref(), &spec.workload.gvk()).ok()??;
+        Profile::compile("in force", &found.spec).ok()
     }
 
     async fn scalers(

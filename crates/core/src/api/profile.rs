@@ -6,8 +6,10 @@ use serde::{Deserialize, Serialize};
 use serde_with::skip_serializing_none;
 
 use super::PatchOp;
+use cutover_karmada::name::Gvk;
 
-/// Patches may use `${captured.NAME}` and `${attempt}`, selectors `${object.PATH}`; expressions are CEL over `object`.
+/// Patches and selectors may use `${cluster}`, `${namespace}` and `${name}`; patches but those of `hold` also `${attempt}` and
+/// `${captured.NAME}`, selectors also `${object.PATH}`. Expressions are CEL over `object`.
 #[skip_serializing_none]
 #[derive(CustomResource, Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[kube(
@@ -25,6 +27,10 @@ pub struct WorkloadProfileSpec {
     /// What must be true of a template for this profile to move it.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub requires: Vec<Requirement>,
+    /// Objects that a template names in fields of its own kind, and that a copy needs where it runs. What a pod needs by the fields
+    /// that pods have is found without them.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub needs: Vec<NeededObject>,
     /// Whether a second copy would lose or fork state.
     pub stateful: bool,
     /// Its state is kept where every cluster reaches it: two copies must not write it, but none takes it along when it ends. So
@@ -36,7 +42,7 @@ pub struct WorkloadProfileSpec {
     pub born_held: bool,
     /// Stops a running copy and saves its state.
     pub suspend: Vec<PatchOp>,
-    /// Keeps a copy from running.
+    /// Keeps a copy from running. In a cluster that an intent isn't about, `${cluster}` is `elsewhere.cutover.dev`.
     pub hold: Vec<PatchOp>,
     /// Lets a copy run that was never deployed.
     pub start: Vec<PatchOp>,
@@ -100,13 +106,35 @@ pub struct Requirement {
     pub hint: Option<String>,
 }
 
-/// Which pods are the workload's: by one of the two.
+/// Objects of the workload's namespace, by the names that a template has for them.
+#[skip_serializing_none]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct NeededObject {
+    /// For instance `flink.apache.org/v1beta1`. Absent: `v1`.
+    pub api_version: Option<String>,
+    /// The kind, for instance `Secret`.
+    pub kind: String,
+    /// Where the name stands in the template; a JSONPath, which may find several.
+    pub json_path: String,
+}
+
+impl NeededObject {
+    pub fn gvk(&self) -> Gvk {
+        Gvk::new(self.api_version.as_deref().unwrap_or("v1"), &self.kind)
+    }
+}
+
+/// Which pods are the workload's: those that any of its selectors matches.
 #[skip_serializing_none]
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct Pods {
-    /// A label selector, in which `${object.PATH}` may be used.
+    /// A label selector, in which `${cluster}`, `${namespace}`, `${name}` and `${object.PATH}` may be used.
     pub label_selector: Option<String>,
+    /// Further label selectors, for a workload whose pods have no label in common.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub label_selectors: Vec<String>,
     /// The JSON pointer of a `LabelSelector` in the object.
     pub selector_at: Option<String>,
 }

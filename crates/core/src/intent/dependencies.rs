@@ -1,6 +1,7 @@
-//! What a workload's pods refer to by name, and can't start without: it has to be in the target before anything is stopped for it.
+//! Objects that a workload refers to by name, and can't start without: they have to be in the target before anything is stopped for it.
 //!
-//! Volumes are the profile's to judge: what is on them stays behind, whether the claim is there or not.
+//! Found are those of the fields that pods have, wherever a template has such a field, and those that the profile says (`needs`). Of a
+//! claim it matters that it is there; what is on its volume is the profile's to judge.
 
 use std::collections::BTreeSet;
 use std::fmt;
@@ -8,24 +9,49 @@ use std::fmt;
 use serde_json::Value;
 
 use crate::api::Finding;
-use cutover_karmada::name::ClusterName;
+use crate::profile::Profile;
+use cutover_karmada::name::{ClusterName, Gvk};
 
 /// On a template: `ignore` leaves out what is looked for here, where override policies rename it or a driver makes it with the pod.
 pub const MODE_ANNOTATION: &str = "cutover.dev/dependencies";
 
-/// More of one workload are not asked for.
+/// How many objects are looked for, for one workload.
 pub const MOST: usize = 30;
 
-/// An object of the core group in the workload's namespace.
+/// An object in the workload's namespace.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Reference {
-    pub kind: &'static str,
+    pub gvk: Gvk,
     pub name: String,
+}
+
+impl Reference {
+    /// An object of the core group.
+    fn core(kind: &str, name: &str) -> Self {
+        Self {
+            gvk: Gvk::new("v1", kind),
+            name: name.to_owned(),
+        }
+    }
+
+    fn is_core(&self, kind: &str) -> bool {
+        self.gvk.group.is_empty() && self.gvk.kind == kind
+    }
+
+    /// Whether every namespace has it.
+    fn is_everywhere(&self) -> bool {
+        self.is_core("ServiceAccount") && self.name == "default"
+    }
+
+    /// Whether there is a volume behind it, with data that Karmada does not bring.
+    fn is_claim(&self) -> bool {
+        self.is_core("PersistentVolumeClaim")
+    }
 }
 
 impl fmt::Display for Reference {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{} {}", self.kind, self.name)
+        write!(f, "{} {}", self.gvk.kind, self.name)
     }
 }
 
@@ -40,16 +66,27 @@ pub enum Presence {
     Missing,
     /// It could not be looked for, and why.
     Unknown(String),
+    /// It was not looked for: the template refers to more than [`MOST`].
+    NotRead,
 }
 
-/// Returns what a template's pods refer to, wherever in it a pod is described. What is optional is left out.
-pub fn references(template: &Value) -> BTreeSet<Reference> {
+/// Returns the objects that a template refers to. What is optional is left out.
+pub fn references(template: &Value, profile: Option<&Profile>) -> BTreeSet<Reference> {
     let mut found = BTreeSet::new();
     let annotations = template.pointer("/metadata/annotations");
-    let is_ignored = annotations.is_some_and(|all| all[MODE_ANNOTATION] == "ignore");
-    if let Some(spec) = template.get("spec").filter(|_| !is_ignored) {
+    if annotations.is_some_and(|all| all[MODE_ANNOTATION] == "ignore") {
+        return found;
+    }
+    if let Some(spec) = template.get("spec") {
         walk(spec, &mut found);
     }
+    // A path that fails on this template names nothing; `cutover profile test` reports it.
+    let needs = profile.and_then(|profile| profile.needs(template).ok());
+    found.extend(needs.into_iter().flatten().map(|(need, name)| Reference {
+        gvk: need.gvk(),
+        name: name.to_owned(),
+    }));
+    found.retain(|reference| !reference.name.is_empty() && !reference.is_everywhere());
     found
 }
 
@@ -59,92 +96,127 @@ fn walk(value: &Value, found: &mut BTreeSet<Reference>) {
             if fields.get("containers").is_some_and(Value::is_array) {
                 of_pod(value, found);
             }
-            fields.values().for_each(|value| walk(value, found));
+            for (field, value) in fields {
+                of_field(field, value, found);
+                walk(value, found);
+            }
         }
         Value::Array(items) => items.iter().for_each(|item| walk(item, found)),
         _ => {}
     }
 }
 
-/// Where a name of which kind stands: in a volume, in a projection, in a container's environment.
-const VOLUME: &[(&str, &str, &str)] = &[
+/// A field of an object, the field of its name, and the kind that has that name.
+type Place = (&'static str, &'static str, &'static str);
+
+const VOLUME: &[Place] = &[
     ("configMap", "name", "ConfigMap"),
     ("secret", "secretName", "Secret"),
+    ("persistentVolumeClaim", "claimName", "PersistentVolumeClaim"),
 ];
-const PROJECTED: &[(&str, &str, &str)] = &[("configMap", "name", "ConfigMap"), ("secret", "name", "Secret")];
-const ENVIRONMENT: &[(&str, &str, &str)] = &[
+const PROJECTED: &[Place] = &[("configMap", "name", "ConfigMap"), ("secret", "name", "Secret")];
+const ENV_FROM: &[Place] = &[
     ("configMapRef", "name", "ConfigMap"),
     ("secretRef", "name", "Secret"),
+];
+const VALUE_FROM: &[Place] = &[
     ("configMapKeyRef", "name", "ConfigMap"),
     ("secretKeyRef", "name", "Secret"),
 ];
 
+/// These fields mean something else outside of a pod.
 fn of_pod(spec: &Value, found: &mut BTreeSet<Reference>) {
-    let mut add = |kind, name: Option<&str>| {
-        if let Some(name) = name.filter(|name| !name.is_empty()) {
-            let name = name.to_owned();
-            found.insert(Reference { kind, name });
-        }
-    };
-    // Every namespace has that one.
-    let account = spec["serviceAccountName"]
-        .as_str()
-        .filter(|name| *name != "default");
-    add("ServiceAccount", account);
-    for secret in list(spec, "imagePullSecrets") {
-        add("Secret", secret["name"].as_str());
-    }
-    let mut look = |value: &Value, places: &[(&str, &str, &'static str)]| {
-        for (field, name, kind) in places {
-            let reference = &value[*field];
-            if reference["optional"] != true {
-                add(kind, reference[*name].as_str());
+    let account = spec["serviceAccountName"].as_str();
+    found.extend(account.map(|name| Reference::core("ServiceAccount", name)));
+    let secrets = items(&spec["imagePullSecrets"]).filter_map(|secret| secret["name"].as_str());
+    found.extend(secrets.map(|name| Reference::core("Secret", name)));
+}
+
+/// These are looked at wherever they stand: operators take volumes and environments over from pods and containers, and not always
+/// with the pod around them.
+fn of_field(field: &str, value: &Value, found: &mut BTreeSet<Reference>) {
+    match field {
+        "volumes" => {
+            for volume in items(value) {
+                look(volume, VOLUME, found);
+                items(&volume["projected"]["sources"]).for_each(|source| look(source, PROJECTED, found));
             }
         }
-    };
-    for volume in list(spec, "volumes") {
-        look(volume, VOLUME);
-        list(&volume["projected"], "sources").for_each(|source| look(source, PROJECTED));
-    }
-    for container in list(spec, "initContainers").chain(list(spec, "containers")) {
-        list(container, "envFrom").for_each(|source| look(source, ENVIRONMENT));
-        list(container, "env").for_each(|variable| look(&variable["valueFrom"], ENVIRONMENT));
+        "envFrom" => items(value).for_each(|source| look(source, ENV_FROM, found)),
+        "valueFrom" => look(value, VALUE_FROM, found),
+        _ => {}
     }
 }
 
-fn list<'a>(value: &'a Value, field: &str) -> impl Iterator<Item = &'a Value> {
-    value[field].as_array().into_iter().flatten()
+fn look(value: &Value, places: &[Place], found: &mut BTreeSet<Reference>) {
+    for (field, name, kind) in places {
+        let reference = &value[*field];
+        if reference["optional"] != true {
+            let name = reference[*name].as_str();
+            found.extend(name.map(|name| Reference::core(kind, name)));
+        }
+    }
+}
+
+fn items(value: &Value) -> impl Iterator<Item = &Value> {
+    value.as_array().into_iter().flatten()
 }
 
 /// Returns a finding for each that is missing in the target.
 pub(super) fn findings(seen: &[(Reference, Presence)], target: &ClusterName) -> Vec<Finding> {
     let missing = seen.iter().filter(|(_, presence)| *presence == Presence::Missing);
-    let finding = |(reference, _): &(Reference, Presence)| {
-        Finding::new(
-            "MissingDependency",
-            format!("{target} has no {reference}, which its pods need, and Karmada does not bring it"),
+    missing.map(|(reference, _)| finding(reference, target)).collect()
+}
+
+fn finding(reference: &Reference, target: &ClusterName) -> Finding {
+    let (bring, hint) = if reference.is_claim() {
+        (
+            "does not bring it, nor what is on its volume",
+            "keep the data where both clusters reach it, or copy it and create the claim there, or annotate the template with \
+             cutover.dev/dependencies: ignore",
+        )
+    } else {
+        (
+            "does not bring it",
             "propagate it to the target (propagateDeps: true in the policy, or a policy of its own), create it there, mark the \
              reference optional, or annotate the template with cutover.dev/dependencies: ignore",
         )
     };
-    missing.map(finding).collect()
+    let message = format!("{target} has no {reference}, which the workload needs, and Karmada {bring}");
+    Finding::new("MissingDependency", message, hint)
 }
 
-/// Says what of it could not be looked for.
-pub(super) fn note(seen: &[(Reference, Presence)], target: &ClusterName) -> Option<String> {
-    let unknown: Vec<(&Reference, &String)> = seen
-        .iter()
-        .filter_map(|(reference, presence)| match presence {
-            Presence::Unknown(why) => Some((reference, why)),
-            _ => None,
-        })
-        .collect();
-    let (first, why) = unknown.first()?;
-    Some(match unknown.len() {
-        1 => format!("whether {target} has {first} is not known: {why}"),
-        several => format!(
-            "whether {target} has {first} and {} more that its pods need is not known: {why}",
-            several - 1
+/// Says what is not known of the target, and which volumes come to it without their data.
+pub(super) fn notes(seen: &[(Reference, Presence)], target: &ClusterName) -> Vec<String> {
+    let mut notes = Vec::new();
+    let why = seen.iter().find_map(|(_, presence)| match presence {
+        Presence::Unknown(why) => Some(why),
+        _ => None,
+    });
+    if let Some(why) = why {
+        let unknown = those(seen, |presence| matches!(presence, Presence::Unknown(_)));
+        notes.extend(not_known(&unknown, target, why));
+    }
+    let left_out = those(seen, |presence| *presence == Presence::NotRead);
+    let why = format!("it refers to {} objects, and {MOST} are looked for", seen.len());
+    notes.extend(not_known(&left_out, target, &why));
+    let come = those(seen, |presence| *presence == Presence::Comes);
+    let claims = come.into_iter().filter(|reference| reference.is_claim());
+    notes.extend(claims.map(|claim| format!("{claim} comes to {target} without what is on its volume")));
+    notes
+}
+
+fn those(seen: &[(Reference, Presence)], is: fn(&Presence) -> bool) -> Vec<&Reference> {
+    let those = seen.iter().filter(|(_, presence)| is(presence));
+    those.map(|(reference, _)| reference).collect()
+}
+
+fn not_known(references: &[&Reference], target: &ClusterName, why: &str) -> Option<String> {
+    let (first, others) = references.split_first()?;
+    Some(match others.len() {
+        0 => format!("whether {target} has {first} is not known: {why}"),
+        more => format!(
+            "whether {target} has {first} and {more} more that the workload needs is not known: {why}"
         ),
     })
 }
@@ -154,6 +226,20 @@ mod tests {
     use serde_json::json;
 
     use super::*;
+    use crate::profile;
+
+    fn named(references: &BTreeSet<Reference>) -> Vec<String> {
+        references.iter().map(ToString::to_string).collect()
+    }
+
+    /// What is found in a template of a kind that has a built-in profile.
+    fn found(api_version: &str, kind: &str, spec: Value) -> Vec<String> {
+        let gvk = Gvk::new(api_version, kind);
+        let profile = profile::find(&[], None, &gvk).unwrap().unwrap();
+        let profile = Profile::compile(kind, &profile.spec).unwrap();
+        let template = json!({"apiVersion": api_version, "kind": kind, "spec": spec});
+        named(&references(&template, Some(&profile)))
+    }
 
     #[test]
     fn what_pods_refer_to_is_found_wherever_a_template_describes_them() {
@@ -163,6 +249,7 @@ mod tests {
             "volumes": [
                 {"configMap": {"name": "a"}}, {"secret": {"secretName": "b"}}, {"persistentVolumeClaim": {"claimName": "c"}},
                 {"projected": {"sources": [{"configMap": {"name": "d"}}, {"secret": {"name": "e", "optional": true}}]}},
+                {"emptyDir": {}}, {"hostPath": {"path": "/var"}}, {"configMap": {"name": "i", "optional": true}},
             ],
             "initContainers": [{"envFrom": [{"secretRef": {"name": "f"}}]}],
             "containers": [{"env": [
@@ -175,13 +262,13 @@ mod tests {
             json!({"spec": {"podTemplate": {"spec": pod}, "job": {"state": "running"}}}),
             json!({"spec": {"workerGroupSpecs": [{"template": {"spec": pod}}]}}),
         ] {
-            let found: Vec<String> = references(&template).iter().map(ToString::to_string).collect();
             assert_eq!(
-                found,
+                named(&references(&template, None)),
                 [
                     "ConfigMap a",
                     "ConfigMap d",
                     "ConfigMap g",
+                    "PersistentVolumeClaim c",
                     "Secret b",
                     "Secret f",
                     "Secret pull",
@@ -191,21 +278,185 @@ mod tests {
         }
         let plain =
             json!({"spec": {"template": {"spec": {"serviceAccountName": "default", "containers": []}}}});
-        assert!(references(&plain).is_empty());
+        assert!(references(&plain, None).is_empty());
+        let ignored = json!({
+            "metadata": {"annotations": {"cutover.dev/dependencies": "ignore"}},
+            "spec": {"template": {"spec": pod}},
+        });
+        assert!(references(&ignored, None).is_empty());
     }
 
     #[test]
-    fn only_what_is_known_to_be_missing_is_a_finding_and_what_is_unknown_is_told() {
-        let reference = |name: &str| Reference {
-            kind: "Secret",
-            name: name.to_owned(),
-        };
+    fn of_a_flink_deployment_its_service_account_is_found() {
+        let spec = json!({
+            "image": "orders:1", "serviceAccount": "flink", "flinkVersion": "v1_20",
+            "flinkConfiguration": {"kubernetes.service-account": "other"},
+            "podTemplate": {"spec": {"volumes": [{"name": "jars", "configMap": {"name": "jars"}}]}},
+            "job": {"jarURI": "local:///opt/orders.jar", "state": "running"},
+        });
+        let names = found("flink.apache.org/v1beta1", "FlinkDeployment", spec);
+        assert_eq!(names, ["ConfigMap jars", "ServiceAccount flink"]);
+    }
+
+    #[test]
+    fn of_a_session_job_the_session_cluster_is_found() {
+        let spec = json!({
+            "deploymentName": "session",
+            "job": {"jarURI": "https://repo.example.org/orders.jar", "state": "running"},
+        });
+        let names = found("flink.apache.org/v1beta1", "FlinkSessionJob", spec);
+        assert_eq!(names, ["FlinkDeployment session"]);
+    }
+
+    #[test]
+    fn of_a_spark_application_the_driver_and_the_executors_are_looked_at() {
+        let spec = json!({
+            "image": "spark:3.5.5", "mainApplicationFile": "local:///opt/app.jar",
+            "sparkConfigMap": "spark-conf", "hadoopConfigMap": "hadoop-conf", "imagePullSecrets": ["pull"],
+            "sparkConf": {"spark.kubernetes.driver.secretKeyRef.X": "unread:key"},
+            "volumes": [
+                {"name": "scratch", "emptyDir": {}}, {"name": "rules", "configMap": {"name": "rules"}},
+                {"name": "data", "persistentVolumeClaim": {"claimName": "data"}},
+            ],
+            "driver": {
+                "serviceAccount": "spark", "labels": {"name": "unrelated"},
+                "configMaps": [{"name": "driver-files", "path": "/etc/driver"}],
+                "secrets": [{"name": "gcp", "path": "/etc/gcp", "secretType": "GCPServiceAccount"}],
+                "envSecretKeyRefs": {"PASSWORD": {"name": "db", "key": "password"}},
+                "envVars": {"NAME": "unrelated"},
+                "env": [{"name": "TOKEN", "valueFrom": {"secretKeyRef": {"name": "token", "key": "t"}}}],
+                "sidecars": [{"name": "logs", "envFrom": [{"configMapRef": {"name": "logs"}}]}],
+            },
+            "executor": {
+                "serviceAccount": "executor",
+                "configMaps": [{"name": "executor-files", "path": "/etc/executor"}],
+                "secrets": [{"name": "keytab", "path": "/etc/keytab", "secretType": "Generic"}],
+                "envSecretKeyRefs": {"PASSWORD": {"name": "db-read", "key": "password"}},
+                "envFrom": [{"secretRef": {"name": "all"}}, {"secretRef": {"name": "some", "optional": true}}],
+            },
+        });
+        assert_eq!(
+            found("sparkoperator.k8s.io/v1beta2", "SparkApplication", spec),
+            [
+                "ConfigMap driver-files",
+                "ConfigMap executor-files",
+                "ConfigMap hadoop-conf",
+                "ConfigMap logs",
+                "ConfigMap rules",
+                "ConfigMap spark-conf",
+                "PersistentVolumeClaim data",
+                "Secret all",
+                "Secret db",
+                "Secret db-read",
+                "Secret gcp",
+                "Secret keytab",
+                "Secret pull",
+                "Secret token",
+                "ServiceAccount executor",
+                "ServiceAccount spark",
+            ]
+        );
+    }
+
+    #[test]
+    fn of_a_kafka_connect_secrets_and_files_of_settings_are_found() {
+        let spec = json!({
+            "replicas": 3, "groupId": "shop", "bootstrapServers": "kafka.shop.example.org:9093",
+            "config": {"config.providers": "secrets", "name": "unrelated"},
+            "tls": {"trustedCertificates": [{"secretName": "ca", "pattern": "*.crt"}, {"secretName": "ca-old", "certificate": "ca.crt"}]},
+            "authentication": {
+                "type": "oauth", "clientId": "connect", "tokenEndpointUri": "https://sso.example.org",
+                "clientSecret": {"secretName": "client", "key": "secret"},
+                "accessToken": {"secretName": "access", "key": "token"},
+                "tlsTrustedCertificates": [{"secretName": "sso-ca", "certificate": "tls.crt"}],
+            },
+            "externalConfiguration": {
+                "env": [{"name": "AWS_KEY", "valueFrom": {"secretKeyRef": {"name": "aws", "key": "key"}}}],
+                "volumes": [{"name": "files", "configMap": {"name": "files"}}, {"name": "keys", "secret": {"secretName": "keys"}}],
+            },
+            "build": {
+                "output": {"type": "docker", "image": "registry.example.org/connect:1", "pushSecret": "push"},
+                "plugins": [{"name": "unrelated", "artifacts": [{"type": "jar", "url": "https://example.org/a.jar"}]}],
+            },
+            "metricsConfig": {
+                "type": "jmxPrometheusExporter",
+                "valueFrom": {"configMapKeyRef": {"name": "metrics", "key": "metrics.yml"}},
+            },
+            "logging": {"type": "external", "valueFrom": {"configMapKeyRef": {"name": "logging", "key": "log4j2.properties", "optional": true}}},
+            "template": {"pod": {"imagePullSecrets": [{"name": "pull"}]}},
+        });
+        assert_eq!(
+            found("kafka.strimzi.io/v1", "KafkaConnect", spec),
+            [
+                "ConfigMap files",
+                "ConfigMap metrics",
+                "Secret access",
+                "Secret aws",
+                "Secret ca",
+                "Secret ca-old",
+                "Secret client",
+                "Secret keys",
+                "Secret pull",
+                "Secret push",
+                "Secret sso-ca",
+            ]
+        );
+        for (authentication, secret) in [
+            (
+                json!({"type": "scram-sha-512", "username": "connect", "passwordSecret": {"secretName": "p", "password": "key"}}),
+                "Secret p",
+            ),
+            (
+                json!({"type": "tls", "certificateAndKey": {"secretName": "c", "certificate": "a.crt", "key": "a.key"}}),
+                "Secret c",
+            ),
+        ] {
+            let spec = json!({"replicas": 1, "authentication": authentication});
+            assert_eq!(found("kafka.strimzi.io/v1", "KafkaConnect", spec), [secret]);
+        }
+    }
+
+    #[test]
+    fn of_a_mono_vertex_each_single_container_is_looked_at() {
+        let env = |secret: &str| json!([{"name": "X", "valueFrom": {"secretKeyRef": {"name": secret, "key": "k"}}}]);
+        let spec = json!({
+            "serviceAccountName": "flow", "imagePullSecrets": [{"name": "pull"}],
+            "lifecycle": {"desiredPhase": "Running"}, "scale": {"min": 1},
+            "source": {
+                "udsource": {"container": {"image": "source:1", "env": env("source")}},
+                "transformer": {"container": {"image": "transform:1", "envFrom": [{"configMapRef": {"name": "rules"}}]}},
+            },
+            "sink": {"udsink": {"container": {"image": "sink:1", "env": env("sink")}}, "fallback": {"udsink": {"container": {"env": env("spare")}}}},
+            "volumes": [{"name": "lookup", "configMap": {"name": "lookup"}}],
+            "daemonTemplate": {"serviceAccountName": "daemon", "containerTemplate": {"resources": {}}},
+        });
+        assert_eq!(
+            found("numaflow.numaproj.io/v1alpha1", "MonoVertex", spec),
+            [
+                "ConfigMap lookup",
+                "ConfigMap rules",
+                "Secret pull",
+                "Secret sink",
+                "Secret source",
+                "Secret spare",
+                "ServiceAccount daemon",
+                "ServiceAccount flow",
+            ]
+        );
+    }
+
+    fn secret(name: &str) -> Reference {
+        Reference::core("Secret", name)
+    }
+
+    #[test]
+    fn only_what_is_known_to_be_missing_is_a_finding_and_what_is_unknown_is_noted() {
         let seen = [
-            (reference("a"), Presence::There),
-            (reference("b"), Presence::Comes),
-            (reference("c"), Presence::Missing),
-            (reference("d"), Presence::Unknown("no right".to_owned())),
-            (reference("e"), Presence::Unknown("no right".to_owned())),
+            (secret("a"), Presence::There),
+            (secret("b"), Presence::Comes),
+            (secret("c"), Presence::Missing),
+            (secret("d"), Presence::Unknown("no right".to_owned())),
+            (secret("e"), Presence::Unknown("no right".to_owned())),
         ];
         let west = ClusterName::new("west");
         let found: Vec<String> = findings(&seen, &west)
@@ -214,13 +465,48 @@ mod tests {
             .collect();
         assert_eq!(
             found,
-            ["west has no Secret c, which its pods need, and Karmada does not bring it"]
+            ["west has no Secret c, which the workload needs, and Karmada does not bring it"]
         );
-        let told = note(&seen, &west).unwrap();
         assert_eq!(
-            told,
-            "whether west has Secret d and 1 more that its pods need is not known: no right"
+            notes(&seen, &west),
+            ["whether west has Secret d and 1 more that the workload needs is not known: no right"]
         );
-        assert_eq!(note(&seen[..3], &west), None);
+        assert!(notes(&seen[..3], &west).is_empty());
+    }
+
+    #[test]
+    fn of_a_claim_it_is_said_that_its_data_stays_behind() {
+        let west = ClusterName::new("west");
+        let claim = Reference::core("PersistentVolumeClaim", "data");
+        let missing = findings(&[(claim.clone(), Presence::Missing)], &west);
+        assert_eq!(
+            missing[0].message,
+            "west has no PersistentVolumeClaim data, which the workload needs, and Karmada does not bring it, nor what is on its \
+             volume"
+        );
+        assert_eq!(
+            notes(&[(claim.clone(), Presence::Comes)], &west),
+            ["PersistentVolumeClaim data comes to west without what is on its volume"]
+        );
+        assert!(notes(&[(claim, Presence::There)], &west).is_empty());
+    }
+
+    #[test]
+    fn what_is_beyond_the_limit_is_noted_beside_what_could_not_be_read() {
+        let west = ClusterName::new("west");
+        let seen = [
+            (secret("a"), Presence::Unknown("no right".to_owned())),
+            (secret("b"), Presence::NotRead),
+            (secret("c"), Presence::NotRead),
+        ];
+        assert_eq!(
+            notes(&seen, &west),
+            [
+                "whether west has Secret a is not known: no right",
+                "whether west has Secret b and 1 more that the workload needs is not known: it refers to 3 objects, and 30 are \
+                 looked for",
+            ]
+        );
+        assert!(findings(&seen, &west).is_empty());
     }
 }

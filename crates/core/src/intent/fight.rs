@@ -238,6 +238,7 @@ mod tests {
                 hold: vec![PatchOp::add("/spec/job/state", "suspended")],
                 suspended: vec!["east".into()],
                 suspend: vec![PatchOp::add("/spec/job/upgradeMode", "savepoint")],
+                named: std::collections::BTreeMap::new(),
                 carry: vec![PatchOp::add("/spec/job/initialSavepointPath", "s3://a")],
             }),
         }

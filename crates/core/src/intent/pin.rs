@@ -4,6 +4,7 @@
 //!
 //! Holding is always by `exclude`, so a cluster that joins or is listed later is born held.
 
+mod named;
 mod trial;
 
 use std::borrow::Cow;
@@ -13,7 +14,8 @@ use std::sync::Arc;
 
 use serde_json::json;
 
-pub use trial::{Failed, Role, has_to_stay, trial};
+pub use named::{Holds, Named};
+pub use trial::{Failed, HERE, Role, has_to_stay, trial};
 
 use super::effect::Exactly;
 use super::proof::{Loose, Release, Sole, Stateless};
@@ -190,12 +192,14 @@ pub struct Token {
     /// Clusters that keep the suspend patches besides the hold, so that their state stays as captured.
     pub suspended: Vec<ClusterName>,
     pub suspend: Vec<PatchOp>,
+    /// What those clusters get that hold and suspension call by name; empty where these name none.
+    pub named: BTreeMap<ClusterName, Named>,
     /// What the writer carries beyond the template: the state handle, a new image.
     pub carry: Vec<PatchOp>,
 }
 
 impl Token {
-    /// Returns the rules: everybody else held, the suspended ones suspended, the writer's own.
+    /// Returns the rules: everybody else held, in general and by name, the suspended ones suspended, the writer's own.
     fn rules(&self) -> Vec<Rule> {
         let writer = self.may_run.writer();
         let mut rules = Vec::new();
@@ -204,19 +208,34 @@ impl Token {
                 place: Place::AllBut(writer.into_iter().cloned().collect()),
                 patches: self.hold.clone(),
             });
+            let held = self
+                .named
+                .iter()
+                .filter(|(cluster, named)| writer != Some(*cluster) && !named.hold.is_empty());
+            rules.extend(held.map(|(cluster, named)| Rule {
+                place: Place::Only(vec![cluster.clone()]),
+                patches: named.hold.clone(),
+            }));
         }
-        let suspended: Vec<_> = self
-            .suspended
-            .iter()
-            .filter(|cluster| writer != Some(cluster))
-            .cloned()
-            .collect();
-        if !suspended.is_empty() {
+        let own = |cluster: &ClusterName| {
+            let named = self.named.get(cluster)?;
+            (!named.suspend.is_empty()).then_some(&named.suspend)
+        };
+        let suspended = self.suspended.iter().filter(|cluster| writer != Some(cluster));
+        let (by_name, together): (Vec<&ClusterName>, Vec<&ClusterName>) =
+            suspended.partition(|cluster| own(cluster).is_some());
+        if !together.is_empty() {
             rules.push(Rule {
-                place: Place::Only(suspended),
+                place: Place::Only(together.into_iter().cloned().collect()),
                 patches: self.suspend.clone(),
             });
         }
+        rules.extend(by_name.into_iter().filter_map(|cluster| {
+            Some(Rule {
+                place: Place::Only(vec![cluster.clone()]),
+                patches: own(cluster)?.clone(),
+            })
+        }));
         if let Some(carrier) = self.may_run.carrier()
             && !self.carry.is_empty()
         {

@@ -120,7 +120,7 @@ impl Facts<'_> {
         } else {
             1
         };
-        generation == Some(expected) && self.profile.carries_hold(object)
+        generation == Some(expected) && self.profile.carries_hold(object, self.cluster)
     }
 
     /// Pods count as gone only where the nodes that ran them can be trusted to say so, and when they were looked for after
@@ -206,7 +206,7 @@ impl Held {
         if object.pointer("/metadata/deletionTimestamp").is_some() {
             return Err(NotProved::No(format!("{cluster}: the copy is being deleted")));
         }
-        if !facts.profile.carries_hold(object) {
+        if !facts.profile.carries_hold(object, cluster) {
             return Err(NotProved::No(format!(
                 "{cluster}: the copy does not carry the hold"
             )));
@@ -246,7 +246,7 @@ impl Suspended {
     pub fn prove(facts: &Facts<'_>) -> Result<Self, NotProved> {
         let (object, read) = facts.current()?;
         let cluster = facts.cluster;
-        if !facts.profile.carries_hold(object) {
+        if !facts.profile.carries_hold(object, cluster) {
             return Err(NotProved::No(format!(
                 "{cluster}: the copy does not carry the hold"
             )));
@@ -617,7 +617,7 @@ impl Loose {
     ) -> Result<Self, NotProved> {
         let gets = overrides::effective(template, cluster, &all.cluster_wide, &all.namespaced)
             .map_err(|error| NotProved::Unknown(error.to_string()))?;
-        if profile.carries_hold(&gets) {
+        if profile.carries_hold(&gets, name) {
             return Err(NotProved::No(format!("{name} is held")));
         }
         Ok(Self {

@@ -55,3 +55,51 @@ impl<T> Seen<T> {
         }
     }
 }
+
+impl<T> Seen<Vec<T>> {
+    /// Returns what the reads of all parts of something found: it is known where each part is. It was sent with the first of them
+    /// and answered with the last.
+    pub fn together(parts: impl IntoIterator<Item = Self>) -> Self {
+        let mut parts = parts.into_iter();
+        let Some(first) = parts.next() else {
+            return Self::unread("it has no parts");
+        };
+        parts.fold(first, |all, part| match (all, part) {
+            (
+                Self::Known { mut value, read },
+                Self::Known {
+                    value: more,
+                    read: other,
+                },
+            ) => {
+                value.extend(more);
+                let read = Read {
+                    sent: read.sent.min(other.sent),
+                    answered: read.answered.max(other.answered),
+                };
+                Self::known(value, read)
+            }
+            (unknown @ Self::Unknown { .. }, _) | (_, unknown @ Self::Unknown { .. }) => unknown,
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn known(value: &[u8], sent: u64, answered: u64) -> Seen<Vec<u8>> {
+        Seen::known(value.to_vec(), Read { sent, answered })
+    }
+
+    #[test]
+    fn parts_are_known_together_only_where_each_is() {
+        let all = Seen::together([known(&[1], 5, 9), known(&[], 4, 6), known(&[2], 6, 7)]);
+        assert_eq!(all.read(), Ok((&vec![1, 2], Read { sent: 4, answered: 9 })));
+        let refused = || Seen::unknown("refused");
+        for parts in [[refused(), known(&[], 1, 2)], [known(&[], 1, 2), refused()]] {
+            assert_eq!(Seen::together(parts).get(), Err(NotKnown("refused".to_owned())));
+        }
+        assert!(Seen::<Vec<u8>>::together([]).get().is_err());
+    }
+}

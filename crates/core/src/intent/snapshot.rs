@@ -34,7 +34,7 @@ pub struct Snapshot {
     pub other_managers: Vec<OtherManager>,
     /// What scales the workload by itself; read where that could undo a hold: see [`super::scalers::concerns`].
     pub scalers: Seen<Vec<Scaler>>,
-    /// What of the workload's pods refer to is in the target; looked for before anything begins.
+    /// Which of the objects that the template refers to are in the target; looked for before anything begins.
     pub dependencies: Vec<(Reference, Presence)>,
     /// The template as Git wants it.
     pub desired: Seen<Desired>,

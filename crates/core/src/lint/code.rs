@@ -111,6 +111,9 @@ rules! {
     UnknownAnnotation = 153, "unknown-annotation", Warning, "An annotation of cutover has a name or a value that means nothing.";
     AmbiguousProfile = 161, "ambiguous-profile", Warning, "Several profiles of the repository are for one kind: the first by name is used.";
     BadPatch = 162, "bad-patch", Error, "A patch of a profile can't be written, or a profile of a workload with state has none that holds or stops it.";
+    UnknownPath = 163, "unknown-path", Error, "A profile reads or writes a field that the schema of its kind doesn't have.";
+    WrongType = 164, "wrong-type", Error, "An expression of a profile is neither true nor false, or a profile compares or writes a value of another type than the schema of its kind says.";
+    DoubtfulPath = 165, "doubtful-path", Warning, "A profile can do without a field that the schema of its kind doesn't have, but the schema has one of nearly that name.";
     DeadStatePath = 201, "dead-state-path", Error, "A state-preservation path matches nothing, which silently disables failover altogether.";
     OldPurgeMode = 202, "old-purge-mode", Error, "The purge mode has been renamed; Karmada refuses or ignores the old name.";
     StateNeverInjected = 203, "state-never-injected", Warning, "Preserved state is only injected with the purge mode Directly.";

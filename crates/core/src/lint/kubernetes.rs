@@ -12,6 +12,7 @@ use super::nearest::did_you_mean;
 use super::schema::{Problem, Violation, report};
 use super::{Code, Finding};
 use crate::manifest::Manifest;
+pub(super) use form::Form;
 use form::{Place, Published};
 
 static PUBLISHED: LazyLock<Published> = LazyLock::new(|| {
@@ -24,6 +25,37 @@ pub fn version() -> &'static str {
     let whole = PUBLISHED.version;
     let minor = whole.rsplit_once('.').map_or(whole, |(minor, _)| minor);
     minor.trim_start_matches('v')
+}
+
+/// Returns the form of a kind in every version that is published.
+pub(super) fn forms_of(group: &str, kind: &str) -> Vec<Form> {
+    PUBLISHED.forms_of(group, kind)
+}
+
+/// Returns the form of the metadata of every object.
+pub(super) fn metadata() -> Option<Form> {
+    PUBLISHED.metadata
+}
+
+/// Returns the form of a field, if one is published; an error with the names of the fields that there are, if it is none of
+/// them.
+pub(super) fn field(form: Form, name: &str) -> Result<Option<Form>, Vec<&'static str>> {
+    PUBLISHED.field(form, name)
+}
+
+/// Returns the form of the items of a list, if one is published.
+pub(super) fn item(form: Form) -> Option<Form> {
+    PUBLISHED.item(form)
+}
+
+/// Returns the names of the types that a form takes; none: any.
+pub(super) fn types(form: Form) -> Vec<&'static str> {
+    PUBLISHED.types(form)
+}
+
+/// Returns the texts that a form takes, besides an empty one; none: any.
+pub(super) fn allowed(form: Form) -> &'static [&'static str] {
+    PUBLISHED.allowed(form)
 }
 
 /// Compares an object with what is published of its kind; of another group, or another version, nothing is said.

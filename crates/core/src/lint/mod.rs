@@ -20,6 +20,7 @@ mod references;
 mod rollout_policy;
 pub mod schema;
 mod suspension;
+mod typed;
 
 use std::collections::BTreeSet;
 use std::fmt;
@@ -182,6 +183,7 @@ pub fn check(set: &Set, context: &Context) -> Vec<Finding> {
         schema::check(object, &schemas, &mut findings);
         failover::check(object, &mut findings);
     }
+    typed::check(set, &schemas, &mut findings);
     clusters::check(set, &mut findings);
     findings.sort();
     abridged(findings, &context.budget)

@@ -56,6 +56,17 @@ impl Schemas {
         self.custom.get(gvk)
     }
 
+    /// Returns the schemas of a kind, of every version that is known.
+    pub(super) fn of_kind(&self, group: &str, kind: &str) -> impl Iterator<Item = &Value> {
+        let custom = self.custom.iter();
+        let of_kind = custom.filter(move |(gvk, _)| gvk.group == group && gvk.kind == kind);
+        of_kind.map(|(_, schema)| schema)
+    }
+
+    pub(super) const fn know_kubernetes(&self) -> bool {
+        self.kubernetes
+    }
+
     fn define(&mut self, definition: &Value) {
         let text = |pointer| definition.pointer(pointer).and_then(Value::as_str);
         let (Some(group), Some(kind)) = (text("/spec/group"), text("/spec/names/kind")) else {

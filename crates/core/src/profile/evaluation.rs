@@ -5,7 +5,8 @@ use serde_json::Value;
 use super::expression::{Expression, Seen};
 use super::mistakes::conditions;
 use super::path::Path;
-use super::{Error, NoCapture, Rule, handle_at, pods_of, text_at};
+use super::pods::selectors;
+use super::{Error, NoCapture, Rule, handle_at, names_at, text_at};
 use crate::api::{CaptureRule, WorkloadProfileSpec};
 use crate::redact::Secrets;
 
@@ -56,6 +57,10 @@ pub fn evaluate(spec: &WorkloadProfileSpec, object: &Value) -> Vec<Evaluated> {
         row
     });
     let mut rows: Vec<Evaluated> = requires.collect();
+    rows.extend(spec.needs.iter().enumerate().map(|(index, need)| {
+        let (pointer, path) = (format!("/spec/needs/{index}/jsonPath"), &need.json_path);
+        row(pointer, path, Vec::new(), on.names(path))
+    }));
     rows.extend(conditions(spec).map(|(pointer, cel)| on.judge(pointer, cel)));
     rows.extend(on.pods(spec));
     rows.extend(on.rules("capture", &spec.capture));
@@ -94,19 +99,16 @@ impl On<'_> {
         }
     }
 
-    fn pods(&self, spec: &WorkloadProfileSpec) -> Option<Evaluated> {
-        let pods = spec.no_pods.as_ref()?;
-        let (field, source) = match (&pods.selector_at, &pods.label_selector) {
-            (Some(at), _) => ("/selectorAt", at.as_str()),
-            (None, Some(selector)) => ("/labelSelector", selector.as_str()),
-            (None, None) => ("", ""),
-        };
-        let says = match pods_of(pods, self.object) {
-            Ok(Some(selector)) => Says::Value(self.secrets.scrub(&selector)),
-            Ok(None) => Says::Nothing,
-            Err(error) => self.fails(&error),
-        };
-        Some(row(format!("/spec/noPods{field}"), source, Vec::new(), says))
+    fn pods(&self, spec: &WorkloadProfileSpec) -> Vec<Evaluated> {
+        let all = spec.no_pods.iter().flat_map(selectors);
+        all.map(|(pointer, selects)| {
+            let says = match selects.fill(self.object) {
+                Ok(selector) => Says::Value(self.secrets.scrub(&selector)),
+                Err(error) => self.fails(&error),
+            };
+            row(pointer, selects.source(), Vec::new(), says)
+        })
+        .collect()
     }
 
     fn rules(&self, list: &str, rules: &[CaptureRule]) -> Vec<Evaluated> {
@@ -150,6 +152,14 @@ impl On<'_> {
     fn text(&self, path: &str) -> Says {
         match Path::parse(path).and_then(|path| text_at(self.object, &path)) {
             Ok(found) => self.found(found),
+            Err(error) => self.fails(&error),
+        }
+    }
+
+    fn names(&self, path: &str) -> Says {
+        match Path::parse(path).and_then(|path| names_at(self.object, &path)) {
+            Ok(names) if names.is_empty() => Says::Nothing,
+            Ok(names) => Says::Value(self.secrets.scrub(&names.join(", "))),
             Err(error) => self.fails(&error),
         }
     }
@@ -243,6 +253,40 @@ mod tests {
         let handle = Says::Value("s3://state/savepoint-1".to_owned());
         assert_eq!(says(&rows, "capture[0].jsonPath"), handle);
         assert_eq!(says(&rows, "runId"), Says::Nothing);
+    }
+
+    #[test]
+    fn a_row_of_needs_has_every_name_that_the_object_gives() {
+        let spec = built_in().unwrap().iter().find(|profile| {
+            let name = profile.metadata.name.as_deref();
+            name == Some("spark")
+        });
+        let spec = &spec.unwrap().spec;
+        let object = json!({"spec": {"driver": {"configMaps": [
+            {"name": "a", "path": "/a"}, {"name": "b", "path": "/b"}, {"path": "/c"},
+        ]}}});
+        let rows = evaluate(spec, &object);
+        let said = |path: &str| {
+            let row = rows.iter().find(|row| row.source == path);
+            row.unwrap_or_else(|| panic!("{path}")).says.clone()
+        };
+        assert_eq!(
+            said("$.spec.driver.configMaps[*].name"),
+            Says::Value("a, b".to_owned())
+        );
+        assert_eq!(said("$.spec.executor.configMaps[*].name"), Says::Nothing);
+    }
+
+    #[test]
+    fn each_selector_of_pods_has_a_row() {
+        let mut spec = flink();
+        spec.no_pods.as_mut().unwrap().label_selectors =
+            vec!["job=${name}".to_owned(), "at=${app}".to_owned()];
+        let rows = evaluate(&spec, &stopped());
+        let value = |text: &str| Says::Value(text.to_owned());
+        assert_eq!(says(&rows, "noPods.labelSelector"), value("app=orders"));
+        assert_eq!(says(&rows, "noPods.labelSelectors[0]"), value("job=orders"));
+        assert!(matches!(says(&rows, "noPods.labelSelectors[1]"), Says::Fails(_)));
     }
 
     #[test]

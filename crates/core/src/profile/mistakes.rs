@@ -1,9 +1,10 @@
 //! What is wrong with the expressions and paths of a spec, and where each stands: all of it at once, for whoever wrote it.
 
+use cel::common::ast::IdedExpr;
 use serde_json::Value;
 
 use super::compile_check;
-use super::expression::Expression;
+use super::expression::{self, Expression};
 use super::path::Path;
 use crate::api::{Check, WorkloadProfileSpec};
 use cutover_karmada::LabelSelector;
@@ -40,6 +41,16 @@ pub fn mistakes(spec: &WorkloadProfileSpec) -> Vec<Mistake> {
         Some(Mistake { pointer, message })
     });
     expressions.chain(paths).chain(selector).collect()
+}
+
+/// Returns the expressions of a profile as they are written, by where they stand; without those that [`mistakes`] tells of.
+pub(crate) fn trees(spec: &WorkloadProfileSpec) -> Vec<(String, IdedExpr)> {
+    if check_count(spec).is_err() {
+        return Vec::new();
+    }
+    let all = expressions(spec).into_iter();
+    all.filter_map(|(pointer, source)| Some((pointer, expression::tree(source).ok()?)))
+        .collect()
 }
 
 /// Returns what is wrong with the expressions of the checks of an intent, wherever its kind has them.
@@ -128,7 +139,11 @@ pub(super) fn paths(spec: &WorkloadProfileSpec) -> Vec<(String, &str)> {
         .filter_map(|(name, path)| Some((format!("/spec/{name}"), path?.as_str())));
     let of_rules =
         rules(spec).map(|(pointer, rule)| (format!("{pointer}/jsonPath"), rule.json_path.as_str()));
-    single.chain(of_rules).collect()
+    let needs = spec.needs.iter().enumerate().map(|(index, need)| {
+        let pointer = format!("/spec/needs/{index}/jsonPath");
+        (pointer, need.json_path.as_str())
+    });
+    single.chain(of_rules).chain(needs).collect()
 }
 
 fn rules(spec: &WorkloadProfileSpec) -> impl Iterator<Item = (String, &crate::api::CaptureRule)> {

@@ -10,6 +10,7 @@ mod mistakes;
 pub mod outline;
 mod patches;
 mod path;
+mod pods;
 mod template;
 
 use std::collections::BTreeMap;
@@ -17,17 +18,24 @@ use std::sync::{Arc, LazyLock, PoisonError, RwLock};
 
 use serde_json::Value;
 
-use crate::api::{CaptureRule, Check, PatchOp, Pods, Requirement, WorkloadProfile, WorkloadProfileSpec};
+use crate::api::{
+    CaptureRule, Check, NeededObject, PatchOp, Requirement, WorkloadProfile, WorkloadProfileSpec,
+};
 use cutover_karmada::LabelSelector;
-use cutover_karmada::name::Gvk;
+use cutover_karmada::name::{ClusterName, Gvk};
 pub use evaluation::{Evaluated, Says, evaluate, field};
 use expression::Expression;
 pub use expression::{Found, Seen};
-pub use immovable::{IMMOVABLE, Immovable, why_immovable};
+pub use immovable::{IMMOVABLE, Immovable, no_profile, why_immovable};
+pub(crate) use mistakes::trees;
 pub use mistakes::{Mistake, mistakes, mistakes_of_checks};
 pub use patches::patch_mistakes;
 use path::Path;
-pub use template::Variables;
+pub(crate) use path::{Link, links};
+use pods::pods_of;
+pub use pods::{needs_cluster, selectors_in};
+use template::is_plain;
+pub use template::{ELSEWHERE, Site, Variables};
 
 /// Why a profile cannot be used, or not on this object.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -89,6 +97,7 @@ struct Compiled {
     in_use: Option<Path>,
     run_id: Option<Path>,
     requires: Vec<Expression>,
+    needs: Vec<Path>,
     starts_over: Option<(LabelSelector, Option<Expression>)>,
 }
 
@@ -161,6 +170,11 @@ impl Compiled {
                 .iter()
                 .map(|requirement| compile("requires.cel", &requirement.cel))
                 .collect::<Result<_, _>>()?,
+            needs: spec
+                .needs
+                .iter()
+                .map(|need| Path::parse(&need.json_path))
+                .collect::<Result<_, _>>()?,
             spec: Arc::new(spec.clone()),
         })
     }
@@ -195,6 +209,16 @@ impl Profile {
             }
         }
         Ok(unmet)
+    }
+
+    /// Returns the names that a template has for objects that a copy needs, each with the objects it is one of.
+    pub fn needs<'a>(&'a self, template: &'a Value) -> Result<Vec<(&'a NeededObject, &'a str)>, Error> {
+        let mut needs = Vec::new();
+        for (need, path) in self.0.spec.needs.iter().zip(&self.0.needs) {
+            let names = names_at(template, path)?.into_iter();
+            needs.extend(names.map(|name| (need, name)));
+        }
+        Ok(needs)
     }
 
     pub fn spec(&self) -> &Arc<WorkloadProfileSpec> {
@@ -297,16 +321,33 @@ impl Profile {
             .collect()
     }
 
-    /// Returns whether every field that the hold sets has that value in the object.
-    pub fn carries_hold(&self, object: &Value) -> bool {
-        self.0
-            .spec
-            .hold
-            .iter()
-            .all(|patch| object.pointer(&patch.path) == patch.value.as_ref())
+    /// Returns whether every field that the hold sets has the value in the object that it is given in that cluster. A pin holds the
+    /// clusters that its intent isn't about without naming them: what it gives those counts in each.
+    pub fn carries_hold(&self, object: &Value, cluster: &ClusterName) -> bool {
+        [cluster.as_str(), ELSEWHERE]
+            .into_iter()
+            .any(|cluster| self.is_held_as(object, cluster))
     }
 
-    /// Returns the label selector of the pods that must be gone, where the profile asks for that.
+    fn is_held_as(&self, object: &Value, cluster: &str) -> bool {
+        let variables = Variables {
+            site: Some(Site::of(object, cluster)),
+            ..Variables::default()
+        };
+        self.0.spec.hold.iter().all(|patch| {
+            let there = object.pointer(&patch.path);
+            match &patch.value {
+                Some(value) if !is_plain(value) => {
+                    let filled = variables.fill(value);
+                    filled.is_ok_and(|filled| there == Some(&filled))
+                }
+                value => there == value.as_ref(),
+            }
+        })
+    }
+
+    /// Returns what selects the pods that must be gone, where the profile asks for that, as a journal keeps it: see
+    /// [`selectors_in`].
     pub fn pod_selector(&self, object: &Value) -> Result<Option<String>, Error> {
         let Some(pods) = &self.0.spec.no_pods else {
             return Ok(None);
@@ -388,27 +429,6 @@ impl Profile {
     }
 }
 
-/// Returns the label selector of the pods of an object.
-fn pods_of(pods: &Pods, object: &Value) -> Result<Option<String>, Error> {
-    if let Some(pointer) = &pods.selector_at {
-        let found = object.pointer(pointer).cloned().unwrap_or_default();
-        let selector: LabelSelector = serde_json::from_value(found).unwrap_or_default();
-        let selector = selector.to_string();
-        // An empty one would mean the pods of everybody.
-        return if selector.is_empty() {
-            Err(Error::NoSelector(pointer.clone()))
-        } else {
-            Ok(Some(selector))
-        };
-    }
-    let variables = Variables {
-        object: Some(object),
-        ..Variables::default()
-    };
-    let selector = pods.label_selector.as_deref();
-    selector.map(|selector| variables.fill_text(selector)).transpose()
-}
-
 /// A handle is handed to another copy as it is: what is no text, or blank, is none.
 fn handle_at(object: &Value, rule: &Rule) -> Result<Option<String>, NoCapture> {
     let found = rule.path.find(object)?;
@@ -420,6 +440,12 @@ fn handle_at(object: &Value, rule: &Rule) -> Result<Option<String>, NoCapture> {
             path: rule.path.source().to_owned(),
         }),
     }
+}
+
+/// What is no text is no name.
+fn names_at<'a>(object: &'a Value, path: &Path) -> Result<Vec<&'a str>, Error> {
+    let found = path.find(object)?.into_iter();
+    Ok(found.filter_map(Value::as_str).collect())
 }
 
 fn text_at(object: &Value, path: &Path) -> Result<Option<String>, Error> {
@@ -472,7 +498,7 @@ macro_rules! built_in {
 
 const BUILT_IN: &[(&str, &str)] = built_in![
     "flink" "flink-session-job" "deployment" "statefulset" "argo-rollout" "job" "jobset" "trainjob" "kubeflow-training" "mpijob"
-    "rayjob" "raycluster" "rayservice" "spark" "kafka-connect" "numaflow-monovertex"
+    "rayjob" "raycluster" "rayservice" "spark" "kafka-connect" "numaflow-monovertex" "numaflow-pipeline"
 ];
 
 static READ: LazyLock<Result<Vec<WorkloadProfile>, Error>> = LazyLock::new(|| {

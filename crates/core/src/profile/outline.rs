@@ -5,6 +5,7 @@ use serde::Serialize;
 use super::Error;
 use super::catalog::{Catalog, Entry};
 use super::expression::written_pointer;
+use super::pods::{Selects, selectors};
 use crate::api::{PatchOp, Pods, WorkloadProfileSpec};
 
 /// What a profile does.
@@ -125,10 +126,15 @@ fn stopped_when(spec: &WorkloadProfileSpec) -> Vec<String> {
 
 /// Returns which pods are meant.
 pub fn selector(pods: &Pods) -> String {
-    match (&pods.selector_at, &pods.label_selector) {
-        (Some(at), _) => format!("the labels of {}", written_pointer(at)),
-        (None, Some(selector)) => selector.clone(),
-        (None, None) => "no selector".to_owned(),
+    let all = selectors(pods).map(|(_, selects)| match selects {
+        Selects::At(at) => format!("the labels of {}", written_pointer(at)),
+        Selects::By(selector) => selector.to_owned(),
+    });
+    let all: Vec<String> = all.collect();
+    if all.is_empty() {
+        "no selector".to_owned()
+    } else {
+        all.join(" or ")
     }
 }
 

@@ -6,6 +6,7 @@ use std::collections::BTreeSet;
 use serde_json::Value;
 
 use super::Mistake;
+use super::pods::{Selects, is_several, selectors};
 use crate::api::{PatchOp, WorkloadProfileSpec};
 
 /// What a JSON patch of an override policy can do.
@@ -13,13 +14,16 @@ const OPERATIONS: [&str; 3] = ["add", "replace", "remove"];
 
 /// Which variables have a value when the patches of a list are written.
 enum Known<'a> {
-    /// A copy is held if it has exactly these values.
-    None,
+    /// A copy is held if it has exactly these values: only those of its place, which stay.
+    Place,
     /// Nothing has been captured, or not always.
     Attempt,
     /// The handles that every stopped copy leaves.
     Handles(&'a BTreeSet<&'a str>),
 }
+
+/// The variables of place, known wherever something is filled in.
+const PLACE: [&str; 3] = ["cluster", "namespace", "name"];
 
 /// Returns what is wrong with the patches of a profile, by where it stands.
 pub fn patch_mistakes(spec: &WorkloadProfileSpec) -> Vec<Mistake> {
@@ -27,7 +31,7 @@ pub fn patch_mistakes(spec: &WorkloadProfileSpec) -> Vec<Mistake> {
     let handles: BTreeSet<&str> = rules.map(|rule| rule.name.as_str()).collect();
     let lists = [
         ("suspend", &spec.suspend, Known::Attempt),
-        ("hold", &spec.hold, Known::None),
+        ("hold", &spec.hold, Known::Place),
         ("start", &spec.start, Known::Handles(&handles)),
         ("restart", &spec.restart, Known::Attempt),
         ("restartFrom", &spec.restart_from, Known::Handles(&handles)),
@@ -40,6 +44,7 @@ pub fn patch_mistakes(spec: &WorkloadProfileSpec) -> Vec<Mistake> {
             mistakes.extend(unknown(&at, name, patch, &known));
         }
     }
+    mistakes.extend(spec.hold.iter().enumerate().filter_map(appended));
     mistakes.extend(selector(spec));
     mistakes
 }
@@ -93,6 +98,20 @@ fn shape(at: &str, patch: &PatchOp) -> Option<Mistake> {
     None
 }
 
+/// What a hold says of a cluster by name replaces what it says of all: of what is appended nobody knows where it is.
+fn appended((index, patch): (usize, &PatchOp)) -> Option<Mistake> {
+    let names_cluster = patch.value.as_ref().is_some_and(|value| {
+        let mut names = Vec::new();
+        variables(value, &mut names);
+        names.contains(&"cluster")
+    });
+    (names_cluster && patch.path.ends_with("/-")).then(|| Mistake {
+        pointer: format!("/spec/hold/{index}/path"),
+        message: "what is appended can't be given the name of its cluster: say at which index it is"
+            .to_owned(),
+    })
+}
+
 /// Returns the variables of a patch that have no value when it is written.
 fn unknown(at: &str, list: &str, patch: &PatchOp, known: &Known<'_>) -> Vec<Mistake> {
     let mut names = Vec::new();
@@ -110,10 +129,17 @@ fn unknown(at: &str, list: &str, patch: &PatchOp, known: &Known<'_>) -> Vec<Mist
 }
 
 fn why_unknown(list: &str, name: &str, known: &Known<'_>) -> Option<String> {
+    if PLACE.contains(&name) {
+        return None;
+    }
+    if let Some(why) = of_a_move(name) {
+        return Some(why);
+    }
     let handle = name.strip_prefix("captured.");
     match (known, handle) {
-        (Known::None, _) => Some(format!(
-            "${{{name}}}: {list} takes no variables, because a copy is compared with these values to tell that it is held"
+        (Known::Place, _) => Some(format!(
+            "${{{name}}}: {list} takes only ${{cluster}}, ${{namespace}} and ${{name}}, because a copy is compared with these values \
+             to tell that it is held"
         )),
         (Known::Attempt | Known::Handles(_), None) if name == "attempt" => None,
         (Known::Attempt, Some(_)) => Some(format!(
@@ -124,25 +150,63 @@ fn why_unknown(list: &str, name: &str, known: &Known<'_>) -> Option<String> {
             "${{{name}}} may have no value: no rule of capture is named {handle} and required"
         )),
         (_, None) => Some(format!(
-            "${{{name}}} is no variable of a patch: known are ${{attempt}} and ${{captured.NAME}}"
+            "${{{name}}} is no variable of a patch: known are ${{cluster}}, ${{namespace}}, ${{name}}, ${{attempt}} and \
+             ${{captured.NAME}}"
         )),
     }
 }
 
-/// Returns what is wrong with the selector of the workload's pods: only the object is known there.
+/// Where a copy is held without a move, by the guard of a FailoverPlan, there is no source and no target.
+fn of_a_move(name: &str) -> Option<String> {
+    matches!(name, "source" | "target").then(|| {
+        format!(
+            "${{{name}}} is no variable, because a copy is also held without a move: ${{cluster}} is the cluster that the patch is \
+             written for"
+        )
+    })
+}
+
+/// Returns what is wrong with the selectors of the workload's pods: only the object and its place are known there.
 fn selector(spec: &WorkloadProfileSpec) -> Vec<Mistake> {
-    let selector = spec
-        .no_pods
-        .iter()
-        .filter_map(|pods| pods.label_selector.as_deref());
-    let names = selector.flat_map(names_in);
-    let wrong = names.filter(|name| !name.starts_with("object."));
-    wrong
-        .map(|name| Mistake {
-            pointer: "/spec/noPods/labelSelector".to_owned(),
-            message: format!("${{{name}}} is no variable of a selector: known is ${{object.PATH}}"),
-        })
-        .collect()
+    let Some(pods) = &spec.no_pods else {
+        return Vec::new();
+    };
+    if selectors(pods).next().is_none() {
+        let message = "without a selector no pod is looked at: add labelSelector, labelSelectors or selectorAt, or leave noPods out";
+        return vec![Mistake {
+            pointer: "/spec/noPods".to_owned(),
+            message: message.to_owned(),
+        }];
+    }
+    let mut mistakes = Vec::new();
+    for (pointer, selects) in selectors(pods) {
+        let Selects::By(selector) = selects else {
+            continue;
+        };
+        let mut wrong: Vec<String> = names_in(selector).filter_map(why_no_selector).collect();
+        if is_several(selector) {
+            wrong.push(format!(
+                "{selector:?} is no label selector: write several as items of labelSelectors"
+            ));
+        }
+        mistakes.extend(wrong.into_iter().map(|message| Mistake {
+            pointer: pointer.clone(),
+            message,
+        }));
+    }
+    mistakes
+}
+
+fn why_no_selector(name: &str) -> Option<String> {
+    if name.starts_with("object.") || PLACE.contains(&name) {
+        return None;
+    }
+    let unknown = || {
+        format!(
+            "${{{name}}} is no variable of a selector: known are ${{cluster}}, ${{namespace}}, ${{name}} and ${{object.PATH}}"
+        )
+    };
+    Some(of_a_move(name).unwrap_or_else(unknown))
 }
 
 /// Adds the names of all variables in a value.
@@ -221,18 +285,85 @@ mod tests {
             spec.start[0].value = Some(json!("${captured.offset}"));
             spec.restart[0].value = Some(json!("${captured.savepoint}"));
             spec.restart_from[0].value = Some(json!("${object.metadata.name}"));
-            spec.no_pods.as_mut().unwrap().label_selector = Some("app=${name}".to_owned());
+            spec.no_pods.as_mut().unwrap().label_selector = Some("app=${app}".to_owned());
         });
         insta::assert_snapshot!(found.join("\n"), @r"
         /spec/suspend/0/value: ${captured.savepoint} has no value: suspend may be written before anything was captured
-        /spec/hold/0/value: ${attempt}: hold takes no variables, because a copy is compared with these values to tell that it is held
+        /spec/hold/0/value: ${attempt}: hold takes only ${cluster}, ${namespace} and ${name}, because a copy is compared with these values to tell that it is held
         /spec/start/0/value: ${captured.offset} may have no value: no rule of capture is named offset and required
         /spec/restart/0/value: ${captured.savepoint} has no value: restart may be written before anything was captured
-        /spec/restartFrom/0/value: ${object.metadata.name} is no variable of a patch: known are ${attempt} and ${captured.NAME}
-        /spec/noPods/labelSelector: ${name} is no variable of a selector: known is ${object.PATH}
+        /spec/restartFrom/0/value: ${object.metadata.name} is no variable of a patch: known are ${cluster}, ${namespace}, ${name}, ${attempt} and ${captured.NAME}
+        /spec/noPods/labelSelector: ${app} is no variable of a selector: known are ${cluster}, ${namespace}, ${name} and ${object.PATH}
         ");
         let found = mistakes(|spec| spec.capture[0].required = false);
         assert_eq!(found.len(), 2, "{found:?}");
+    }
+
+    #[test]
+    fn the_variables_of_place_are_known_everywhere() {
+        let found = mistakes(|spec| {
+            let placed = json!({"self": "${cluster}", "id": ["${namespace}/${name}"]});
+            for patches in [
+                &mut spec.hold,
+                &mut spec.suspend,
+                &mut spec.start,
+                &mut spec.restart,
+                &mut spec.restart_from,
+            ] {
+                patches.push(PatchOp::add("/spec/placed", placed.clone()));
+            }
+            spec.no_pods.as_mut().unwrap().label_selector =
+                Some("at=${cluster}.${namespace}.${name}".to_owned());
+        });
+        assert!(found.is_empty(), "{found:?}");
+    }
+
+    #[test]
+    fn where_there_may_be_no_move_there_is_no_source_and_no_target() {
+        let found = mistakes(|spec| {
+            spec.hold[0].value = Some(json!("${source}"));
+            spec.start[0].value = Some(json!("${target}"));
+            spec.no_pods.as_mut().unwrap().label_selector = Some("at=${target}".to_owned());
+        });
+        insta::assert_snapshot!(found.join("\n"), @r"
+        /spec/hold/0/value: ${source} is no variable, because a copy is also held without a move: ${cluster} is the cluster that the patch is written for
+        /spec/start/0/value: ${target} is no variable, because a copy is also held without a move: ${cluster} is the cluster that the patch is written for
+        /spec/noPods/labelSelector: ${target} is no variable, because a copy is also held without a move: ${cluster} is the cluster that the patch is written for
+        ");
+    }
+
+    #[test]
+    fn every_selector_of_pods_is_one_and_there_is_one() {
+        let found = mistakes(|spec| {
+            let pods = spec.no_pods.as_mut().unwrap();
+            pods.label_selectors = vec![
+                "app=${name}".to_owned(),
+                "app=${attempt}".to_owned(),
+                "a=b || c=d".to_owned(),
+            ];
+        });
+        insta::assert_snapshot!(found.join("\n"), @r#"
+        /spec/noPods/labelSelectors/1: ${attempt} is no variable of a selector: known are ${cluster}, ${namespace}, ${name} and ${object.PATH}
+        /spec/noPods/labelSelectors/2: "a=b || c=d" is no label selector: write several as items of labelSelectors
+        "#);
+        let found = mistakes(|spec| spec.no_pods.as_mut().unwrap().label_selector = None);
+        assert_eq!(found.len(), 1, "{found:?}");
+        assert!(
+            found[0].starts_with("/spec/noPods: without a selector"),
+            "{found:?}"
+        );
+    }
+
+    #[test]
+    fn what_a_hold_appends_names_no_cluster() {
+        let append = |value: &str| mistakes(|spec| spec.hold.push(PatchOp::add("/spec/env/-", value)));
+        let found = append("${cluster}");
+        assert_eq!(found.len(), 1, "{found:?}");
+        assert!(
+            found[0].starts_with("/spec/hold/1/path: what is appended"),
+            "{found:?}"
+        );
+        assert!(append("${name}").is_empty());
     }
 
     #[test]

@@ -1,6 +1,6 @@
 //! JSONPaths of profiles: what one may ask for, so that looking it up takes time in proportion to the object.
 
-use jsonpath_rust::parser::model::JpQuery;
+use jsonpath_rust::parser::model::{JpQuery, Segment, Selector};
 use jsonpath_rust::parser::parse_json_path;
 use jsonpath_rust::query::js_path_process;
 use serde_json::Value;
@@ -54,6 +54,29 @@ impl Path {
     }
 }
 
+/// A step of a path.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Link {
+    Field(String),
+    /// To some items of a list, or fields of a mapping.
+    Items,
+    /// To any place.
+    Anywhere,
+}
+
+/// Returns the steps of a path; none where it can't be parsed.
+pub(crate) fn links(source: &str) -> Vec<Link> {
+    let Ok(path) = Path::parse(source) else {
+        return Vec::new();
+    };
+    let links = path.query.segments.iter().map(|segment| match segment {
+        Segment::Selector(Selector::Name(name)) => Link::Field(name.clone()),
+        Segment::Selector(_) => Link::Items,
+        Segment::Descendant(_) | Segment::Selectors(_) => Link::Anywhere,
+    });
+    links.collect()
+}
+
 fn error(path: &str, message: String) -> Error {
     Error::Path {
         path: path.to_owned(),
@@ -77,6 +100,21 @@ mod tests {
         ] {
             assert!(Path::parse(&path).is_err(), "{path}");
         }
+    }
+
+    #[test]
+    fn the_steps_of_a_path_are_told() {
+        let field = |name: &str| Link::Field(name.to_owned());
+        assert_eq!(
+            links("$.status['a.b'][0].x"),
+            [field("status"), field("a.b"), Link::Items, field("x")]
+        );
+        assert_eq!(
+            links("$.list[?(@.type == 'Saved')].x"),
+            [field("list"), Link::Items, field("x")]
+        );
+        assert_eq!(links("$.a..b"), [field("a"), Link::Anywhere]);
+        assert_eq!(links("$.a["), []);
     }
 
     #[test]

@@ -5,13 +5,71 @@ use std::collections::BTreeMap;
 use serde_json::Value;
 
 use super::Error;
+use cutover_karmada::name::ObjectKey;
 
-/// What `${captured.NAME}`, `${attempt}` and `${object.PATH}` stand for.
+/// What `${cluster}` stands for in the clusters that an intent isn't about: a pin holds them without naming them. No cluster can have
+/// this name.
+pub const ELSEWHERE: &str = "elsewhere.cutover.dev";
+
+/// As it is written. A selector of pods keeps it until it is known in which cluster they are read: no label has such a value.
+pub(super) const CLUSTER: &str = "${cluster}";
+
+/// Of which workload a patch or a selector is, and in which cluster: what `${cluster}`, `${namespace}` and `${name}` stand for.
+#[derive(Clone, Copy, Debug)]
+pub struct Site<'a> {
+    pub cluster: &'a str,
+    /// Empty for a workload of cluster scope.
+    pub namespace: &'a str,
+    pub name: &'a str,
+}
+
+impl<'a> Site<'a> {
+    pub fn new(workload: &'a ObjectKey, cluster: &'a str) -> Self {
+        Self {
+            cluster,
+            namespace: workload.namespace.as_deref().unwrap_or_default(),
+            name: &workload.name,
+        }
+    }
+
+    /// Returns the site of a copy or a template.
+    pub fn of(object: &'a Value, cluster: &'a str) -> Self {
+        let named = |pointer: &str| {
+            object
+                .pointer(pointer)
+                .and_then(Value::as_str)
+                .unwrap_or_default()
+        };
+        Self {
+            cluster,
+            namespace: named("/metadata/namespace"),
+            name: named("/metadata/name"),
+        }
+    }
+
+    /// Returns the site of an object in a cluster that isn't known yet: the cluster stays as it is written.
+    pub(super) fn unplaced(object: &'a Value) -> Self {
+        Self::of(object, CLUSTER)
+    }
+}
+
+/// Returns whether there is nothing to fill in.
+pub(super) fn is_plain(value: &Value) -> bool {
+    match value {
+        Value::String(text) => !text.contains("${"),
+        Value::Array(items) => items.iter().all(is_plain),
+        Value::Object(fields) => fields.values().all(is_plain),
+        _ => true,
+    }
+}
+
+/// What `${captured.NAME}`, `${attempt}`, `${object.PATH}` and the variables of a [`Site`] stand for.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Variables<'a> {
     pub captured: Option<&'a BTreeMap<String, String>>,
     pub attempt: u32,
     pub object: Option<&'a Value>,
+    pub site: Option<Site<'a>>,
 }
 
 impl Variables<'_> {
@@ -55,6 +113,14 @@ impl Variables<'_> {
         let unknown = || Error::Variable(name.to_owned());
         if name == "attempt" {
             return Ok(self.attempt.to_string());
+        }
+        if let Some(site) = &self.site {
+            match name {
+                "cluster" => return Ok(site.cluster.to_owned()),
+                "namespace" => return Ok(site.namespace.to_owned()),
+                "name" => return Ok(site.name.to_owned()),
+                _ => {}
+            }
         }
         if let Some(handle) = name.strip_prefix("captured.") {
             return self

@@ -76,7 +76,7 @@ fn a_copy_without_a_status_is_neither_observed_nor_suspended_nor_healthy() {
     assert_eq!(flink().suspended(&object), Ok(false));
     assert_eq!(flink().healthy(&object), Ok(false));
     assert!(matches!(flink().capture(&object), Err(NoCapture::Missing { .. })));
-    assert!(flink().carries_hold(&object));
+    assert!(flink().carries_hold(&object, &"west".into()));
 }
 
 #[test]
@@ -124,13 +124,32 @@ fn patches_are_filled_with_the_captured_handle_and_the_attempt() {
     let variables = Variables {
         captured: Some(&captured),
         attempt: 3,
-        object: None,
+        ..Variables::default()
     };
     let patches = flink().patches(Action::RestartFrom, &variables).unwrap();
     assert_eq!(patches[2].value, Some(json!("s3://x")));
     assert_eq!(patches[3].value, Some(json!(3)));
     let missing = flink().patches(Action::Start, &Variables::default());
     assert_eq!(missing, Err(Error::Variable("captured.savepoint".into())));
+}
+
+#[test]
+fn a_selector_of_pods_keeps_its_cluster_until_the_pods_are_read_there() {
+    let mut spec = built_in().unwrap()[0].spec.clone();
+    let selector = |text: &str| Some(text.to_owned());
+    spec.no_pods.as_mut().unwrap().label_selector = selector("app=${name},at=${namespace}.${cluster}");
+    let profile = Profile::compile("x", &spec).unwrap();
+    let object = json!({"metadata": {"name": "orders", "namespace": "shop"}});
+    let kept = profile.pod_selector(&object).unwrap().unwrap();
+    assert_eq!(kept, "app=orders,at=shop.${cluster}");
+    assert!(needs_cluster(&kept));
+    assert_eq!(
+        selectors_in(&kept, Some(&"west".into())),
+        ["app=orders,at=shop.west"]
+    );
+    let flink = flink().pod_selector(&object).unwrap().unwrap();
+    assert!(!needs_cluster(&flink));
+    assert_eq!(selectors_in(&flink, Some(&"west".into())), [flink.as_str()]);
 }
 
 #[test]

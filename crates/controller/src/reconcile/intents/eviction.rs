@@ -121,7 +121,9 @@ async fn pods(
     };
     let reader = around.parts.cluster.member(&one.from);
     let namespace = around.workload.namespace.as_deref();
-    selector.pods(&reader, namespace, around.instant()).await
+    selector
+        .pods(&one.from, &reader, namespace, around.instant())
+        .await
 }
 
 fn listed(binding: &Seen<Option<ResourceBinding>>) -> BTreeSet<ClusterName> {

@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use futures::future::{join, join_all};
 use serde::Deserialize;
+use serde::de::DeserializeOwned;
 use serde_json::Value;
 use tokio::time::timeout;
 
@@ -15,7 +16,7 @@ use cutover_cluster::{Answer, Reader};
 use cutover_core::intent::migration;
 use cutover_core::intent::snapshot::{Member, Pod};
 use cutover_core::intent::{Read, Seen};
-use cutover_core::profile::Profile;
+use cutover_core::profile::{Profile, selectors_in};
 use cutover_karmada::name::ClusterName;
 
 /// How long a member is given to answer. A look is about several: one that hangs, and doesn't refuse, would hide for minutes what is
@@ -62,8 +63,14 @@ impl Selector {
         }
     }
 
-    /// Reads the pods; `now`: as of when it is known that there are none.
-    pub(super) async fn pods(&self, reader: &Reader, namespace: Option<&str>, now: Read) -> Seen<Vec<Pod>> {
+    /// Reads the pods in a cluster; `now`: as of when it is known that there are none.
+    pub(super) async fn pods(
+        &self,
+        cluster: &ClusterName,
+        reader: &Reader,
+        namespace: Option<&str>,
+        now: Read,
+    ) -> Seen<Vec<Pod>> {
         match self {
             Self::Unsaid => Seen::unknown("nothing says which pods are the workload's"),
             Self::Unknown(why) => Seen::unknown(why.clone()),
@@ -72,14 +79,31 @@ impl Selector {
                 selector,
                 only_running,
             } => map(
-                &all(reader.pods(namespace, selector).await),
+                &any_of(reader, namespace, &selectors_in(selector, Some(cluster))).await,
                 |pods: &Vec<Listed>| {
                     let counts = |pod: &&Listed| !only_running || !pod.has_ended();
-                    pods.iter().filter(counts).map(Listed::pod).collect()
+                    let mut counted = BTreeSet::new();
+                    // Several selectors may match the same one.
+                    let pods = pods
+                        .iter()
+                        .filter(|pod| counted.insert((&pod.metadata.uid, &pod.metadata.name)));
+                    pods.filter(counts).map(Listed::pod).collect()
                 },
             ),
         }
     }
+}
+
+/// Reads the pods that any of these selectors matches, one of several of them more than once; all of them, or none are known.
+pub(super) async fn any_of<T: DeserializeOwned>(
+    reader: &Reader,
+    namespace: Option<&str>,
+    selectors: &[String],
+) -> Seen<Vec<T>> {
+    let reads = selectors
+        .iter()
+        .map(|selector| reader.pods::<T>(namespace, selector));
+    Seen::together(join_all(reads).await.into_iter().map(all))
 }
 
 impl MigrationReader<'_> {
@@ -162,7 +186,10 @@ impl MigrationReader<'_> {
 
     async fn pods(&self, cluster: &ClusterName, reader: &Reader, selector: &Selector) -> Seen<Vec<Pod>> {
         let namespace = self.workload.namespace.as_deref();
-        let read = timeout(ANSWERS_WITHIN, selector.pods(reader, namespace, self.instant()));
+        let read = timeout(
+            ANSWERS_WITHIN,
+            selector.pods(cluster, reader, namespace, self.instant()),
+        );
         read.await.unwrap_or_else(|_| Seen::unknown(no_answer(cluster)))
     }
 

@@ -18,6 +18,7 @@ use super::served;
 use super::wake::WatchedKeys;
 use cutover_cluster::{Cluster, Followed, Which};
 use cutover_core::intent::snapshot::Pod;
+use cutover_core::profile::selectors_in;
 use cutover_karmada::name::{ClusterName, Gvk, ObjectKey};
 
 /// How soon a watch is begun again that has ended.
@@ -189,6 +190,11 @@ impl Watch {
     async fn pods(&self) {
         let Selector::Of { selector, .. } = &self.followee.pods else {
             return self.events(|events| events.follows_pods = matches!(self.followee.pods, Selector::None));
+        };
+        let selectors = selectors_in(selector, Some(&self.member));
+        // Of a pod that one watch of several takes away another may still know: these are looked at every so often.
+        let [selector] = selectors.as_slice() else {
+            return;
         };
         loop {
             let reader = self.cluster.member(&self.member);

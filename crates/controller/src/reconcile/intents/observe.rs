@@ -384,7 +384,7 @@ impl MigrationReader<'_> {
         }
     }
 
-    /// What the pods need in the target, before anything begins.
+    /// What the workload needs in the target, before anything begins.
     async fn dependencies(&self, snapshot: &Snapshot) -> Vec<(Reference, Presence)> {
         if self.status.phase != Phase::Preflight {
             return Vec::new();
@@ -398,6 +398,7 @@ impl MigrationReader<'_> {
             &self.parts.cluster,
             &self.workload,
             templates,
+            self.profile(snapshot).as_ref(),
             binding,
             &self.spec.to,
         )

@@ -9,9 +9,10 @@ use serde_json::Value;
 use tokio::time::Instant;
 
 use super::around::Around;
-use super::ask::{all, get, map};
+use super::ask::{get, map};
 use super::execute::{self, Sent};
 use super::kind::{Input, Kind};
+use super::members::any_of;
 use super::policies::{claimed_by, policy};
 use super::{Parts, other_managers, scalers, wake};
 use cutover_core::api::{
@@ -24,6 +25,7 @@ use cutover_core::intent::custody::canary_name;
 use cutover_core::intent::scalers::Scaler;
 use cutover_core::intent::shift::{self, Snapshot, replicas_of, suspension_name};
 use cutover_core::intent::{self, Effect, Needs, Seen, Step};
+use cutover_core::profile::selectors_in;
 use cutover_core::report::{self, EventRecord};
 use cutover_karmada::PropagationPolicy;
 use cutover_karmada::name::{ClusterName, Gvk, ObjectKey};
@@ -287,14 +289,20 @@ impl Reader<'_> {
             Err(why) => return Seen::unknown(why),
         };
         let reader = self.parts.cluster.reader();
-        let pods = all(reader.pods(self.namespace(), &selector).await);
+        let pods = any_of(&reader, self.namespace(), &selectors_in(&selector, None)).await;
         map(&pods, |pods: &Vec<Value>| {
             let stays = |pod: &&Value| {
                 let phase = pod.pointer("/status/phase").and_then(Value::as_str);
                 pod.pointer("/metadata/deletionTimestamp").is_none()
                     && !matches!(phase, Some("Succeeded" | "Failed"))
             };
-            pods.iter().filter(stays).map(super::members::is_ready).collect()
+            let mut counted = BTreeSet::new();
+            // Several selectors may match the same one.
+            let pods = pods.iter().filter(|&pod| {
+                let of = |pointer: &str| pod.pointer(pointer).and_then(Value::as_str);
+                counted.insert((of("/metadata/uid"), of("/metadata/name")))
+            });
+            pods.filter(stays).map(super::members::is_ready).collect()
         })
     }
 

@@ -350,6 +350,7 @@ fn pin_of_host(marker: &str, rules: &[crate::api::PinnedRule]) -> OverridePolicy
         hold: vec![PatchOp::add("/spec/state", "suspended")],
         suspended: Vec::new(),
         suspend: Vec::new(),
+        named: std::collections::BTreeMap::new(),
         carry: Vec::new(),
     };
     Pin {

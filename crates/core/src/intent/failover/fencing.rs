@@ -359,7 +359,7 @@ impl Operation<'_> {
             return Ok(false);
         };
         let profile = self.profile()?;
-        let is_loose = !profile.carries_hold(copy) && profile.healthy(copy).unwrap_or(false);
+        let is_loose = !profile.carries_hold(copy, cluster) && profile.healthy(copy).unwrap_or(false);
         let pods = self.around().member(cluster)?.pods.get();
         Ok(is_loose || pods.is_ok_and(|pods| !pods.is_empty()))
     }

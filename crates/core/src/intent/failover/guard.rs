@@ -161,11 +161,12 @@ impl Operation<'_> {
     fn look_up_profile(&self) -> Result<crate::api::WorkloadProfileSpec, Interrupt> {
         let spec = self.input.spec;
         let given = self.around().plane.profiles.get()?;
-        let found = profile::find(given, spec.profile.as_deref(), &spec.workload.gvk())?;
+        let kind = spec.workload.gvk();
+        let found = profile::find(given, spec.profile.as_deref(), &kind)?;
         found.map(|profile| profile.spec).ok_or_else(|| {
-            Interrupt::Fail(vec![Finding::new(
-                "NoProfile",
-                format!("no WorkloadProfile says how {} is held", spec.workload.gvk()),
+            Interrupt::Fail(vec![profile::no_profile(
+                &kind,
+                &format!("how {kind} is held"),
                 "add a WorkloadProfile for this kind, or name one in spec.profile",
             )])
         })
@@ -341,6 +342,7 @@ impl Operation<'_> {
         if let Says::Token(token) = &mut dropped.says {
             token.carry.clear();
             token.suspended.clear();
+            token.named.clear();
         }
         let ignored = &journal.profile.ignored_on_removal;
         let changes = change_matters(template, cluster, all, &dropped.policy(), ignored);

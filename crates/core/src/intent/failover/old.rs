@@ -190,7 +190,7 @@ impl Operation<'_> {
         let marker = annotations.and_then(|all| all.get(MARKER_ANNOTATION)?.as_str());
         let is_marked = marker == Some(self.marker()?.as_str());
         let has_work = self.around().plane.works.get()?.contains_key(cluster);
-        Ok(has_work && is_marked && self.profile()?.carries_hold(copy))
+        Ok(has_work && is_marked && self.profile()?.carries_hold(copy, cluster))
     }
 
     /// A person answers for what can't be seen of a copy that was left earlier.

@@ -3,9 +3,9 @@
 use super::{Interrupt, Operation, PATIENCE, Phase, guests, question};
 use crate::api::{ClaimOwner, FailoverGate, Finding, PatchOp};
 use crate::intent::custody::{self, Custody, Gives, Granted, Patience, Standing, Terms, Unmarked};
-use crate::intent::pin::{Pin, Says, Token, Writer};
+use crate::intent::pin::{Holds, Pin, Says, Token, Writer};
 use crate::intent::proof::{Inert, NotProved, Sole};
-use crate::profile::{Action, Variables};
+use crate::profile::{Action, Site, Variables};
 use cutover_karmada::name::ClusterName;
 
 impl<'a> Operation<'a> {
@@ -254,7 +254,15 @@ impl<'a> Operation<'a> {
         let variables = Variables {
             captured: journal.carried.as_ref(),
             attempt: self.status.common.attempt,
-            object: None,
+            ..Variables::default()
+        };
+        let workload = &self.around().workload;
+        // These are the same for as long as a sequence lasts, and after it is given to another cluster.
+        let holds = Holds::of(&profile, &variables, workload, &journal.suspended)?;
+        let writer = journal.writer.as_ref();
+        let variables = Variables {
+            site: writer.map(|writer| Site::new(workload, writer.as_str())),
+            ..variables
         };
         let mut carry: Vec<PatchOp> = match (&journal.writer, &journal.carried) {
             (Some(_), Some(values)) if !values.is_empty() => profile.patches(Action::Start, &variables)?,
@@ -272,9 +280,10 @@ impl<'a> Operation<'a> {
         }
         Ok(Token {
             may_run: journal.writer.clone().map_or(Writer::Nobody, Writer::Only),
-            hold: profile.patches(Action::Hold, &variables)?,
+            hold: holds.hold,
             suspended: journal.suspended.clone(),
-            suspend: profile.patches(Action::Suspend, &variables)?,
+            suspend: holds.suspend,
+            named: holds.named,
             carry,
         })
     }

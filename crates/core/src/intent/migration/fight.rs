@@ -1,6 +1,7 @@
 //! Somebody's override policy that is applied after the pin: looked for before the first effect, and each time a pin is
 //! relied on.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use serde_json::Value;
@@ -38,6 +39,7 @@ impl Operation<'_> {
                 vec![source.clone(), target.clone()]
             },
             suspend: profile.suspend.clone(),
+            named: BTreeMap::new(),
             carry: spec.changes.patches.clone(),
         };
         let at_rest = Pin {

@@ -194,7 +194,7 @@ impl Operation<'_> {
                 let annotations = copy.pointer("/metadata/annotations");
                 let marker = annotations.and_then(|all| all.get(MARKER_ANNOTATION)?.as_str());
                 let has_work = facts.works.contains_key(cluster);
-                has_work && marker == Some(facts.marker) && facts.profile.carries_hold(copy)
+                has_work && marker == Some(facts.marker) && facts.profile.carries_hold(copy, cluster)
             }))
         })?;
         Ok(held.unwrap_or(false))

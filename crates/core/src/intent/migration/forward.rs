@@ -444,7 +444,7 @@ impl Operation<'_> {
             Err(NotProved::No(why)) => {
                 let current = self.prove(source, |facts| {
                     let object = facts.member.object.get()?.as_ref();
-                    Ok(object.is_some_and(|object| !facts.profile.carries_hold(object)))
+                    Ok(object.is_some_and(|object| !facts.profile.carries_hold(object, source)))
                 })?;
                 match current {
                     Ok(true) => Err(go_back(format!("{LAPSE}: {why}"))),

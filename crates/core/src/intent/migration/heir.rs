@@ -97,7 +97,7 @@ impl Operation<'_> {
                 return Gone::prove(facts).map(drop);
             }
             let copy = facts.current_copy()?;
-            if facts.profile.carries_hold(copy) {
+            if facts.profile.carries_hold(copy, cluster) {
                 Ok(())
             } else {
                 Err(NotProved::No(format!(

@@ -168,7 +168,7 @@ impl Operation<'_> {
                 |change| format!("takes the template change {} along", change.hash),
             ),
         ];
-        evidence.extend(dependencies::note(&self.snapshot().dependencies, to));
+        evidence.extend(dependencies::notes(&self.snapshot().dependencies, to));
         evidence.extend(self.note_beside(template));
         evidence
     }
@@ -321,17 +321,13 @@ impl Operation<'_> {
         let spec = self.input.spec;
         let given = self.snapshot().plane.profiles.get()?;
         let kind = spec.workload.gvk();
-        profile::find(given, spec.profile.as_deref(), &kind)?.ok_or_else(|| match profile::why_immovable(&kind) {
-            Some(why) => fail(
-                "Immovable",
-                format!("{kind} cannot be moved with its state: {why}"),
-                "move its state by its own means; a WorkloadProfile of your own is used if you know better",
-            ),
-            None => fail(
-                "NoProfile",
-                format!("no WorkloadProfile says how {kind} is moved"),
+        let found = profile::find(given, spec.profile.as_deref(), &kind)?;
+        found.ok_or_else(|| {
+            Interrupt::Fail(vec![profile::no_profile(
+                &kind,
+                &format!("how {kind} is moved"),
                 "add a WorkloadProfile for this kind, or name one in spec.profile",
-            ),
+            )])
         })
     }
 

@@ -293,7 +293,7 @@ impl Operation<'_> {
             // An operator that is behind is about to act on the order to run; one that had nothing to do for it says nothing.
             let never_began = self.prove(target, |facts| facts.never_began(copy))?;
             let waited = self.input.now.duration_since(self.back()?.since);
-            return Ok(profile.carries_hold(copy) && (never_began.is_ok() || waited >= BEHIND));
+            return Ok(profile.carries_hold(copy, target) && (never_began.is_ok() || waited >= BEHIND));
         }
         Ok(pods.iter().all(|pod| !pod.began && pod.trouble.is_some()))
     }
@@ -421,7 +421,7 @@ impl Operation<'_> {
         let has_targets = captured.is_some_and(|captured| captured.from == *target);
         let copy = self.snapshot().member(source)?.object.get()?.as_ref();
         let is_held = match copy {
-            Some(copy) => self.profile()?.carries_hold(copy),
+            Some(copy) => self.profile()?.carries_hold(copy, source),
             None => true,
         };
         if !has_targets || is_held {

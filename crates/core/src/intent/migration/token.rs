@@ -7,9 +7,9 @@ use jiff::SignedDuration;
 use super::{Interrupt, Operation, Phase, go_back};
 use crate::api::{Fact, Offered, PatchOp, RollBackStage, Strategy};
 use crate::intent::custody::{self, Custody, Gives, Granted, LAPSE, Patience, Standing, Terms, Unmarked};
-use crate::intent::pin::{self, Pin, Says, Token, Writer};
+use crate::intent::pin::{self, Holds, Pin, Says, Token, Writer};
 use crate::intent::proof::{Facts, Healthy, Held, Inert, NotProved, Sole, Stateless};
-use crate::profile::{Action, Variables};
+use crate::profile::{Action, Site, Variables};
 use cutover_karmada::OverridePolicy;
 use cutover_karmada::name::ClusterName;
 
@@ -355,13 +355,16 @@ impl<'a> Operation<'a> {
         let variables = Variables {
             captured: self.captured()?,
             attempt: self.status.common.attempt,
-            object: None,
+            ..Variables::default()
         };
+        let clusters = [&journal.source, &journal.target];
+        let holds = Holds::of(&profile, &variables, self.workload(), clusters)?;
         let says = Says::Token(Token {
             may_run: self.may_run()?,
-            hold: profile.patches(Action::Hold, &variables)?,
+            hold: holds.hold,
             suspended: journal.suspended.clone(),
-            suspend: profile.patches(Action::Suspend, &variables)?,
+            suspend: holds.suspend,
+            named: holds.named,
             carry: self.carry(&variables)?,
         });
         let version = &journal.spec.workload.api_version;
@@ -402,6 +405,10 @@ impl<'a> Operation<'a> {
         }
         let Some(writer) = &journal.writer else {
             return Ok(Vec::new());
+        };
+        let variables = &Variables {
+            site: Some(Site::new(self.workload(), writer.as_str())),
+            ..*variables
         };
         if *writer == journal.target {
             let start = if self.begins_from_nothing(writer)? {

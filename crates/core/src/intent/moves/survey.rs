@@ -254,13 +254,16 @@ fn judge_one<'a>(
         return Ok(stays(false, "NothingRuns", message, BY_POLICY));
     }
     let Some(profile) = kinds.profile(&gvk)? else {
-        let message = format!("no WorkloadProfile says how {gvk} is moved");
-        return Ok(stays(
-            true,
-            "NoProfile",
-            message,
-            "add a WorkloadProfile for this kind",
-        ));
+        return Ok(Judged::Stays(Stay {
+            workload: workload.clone(),
+            cluster: from.clone(),
+            why: profile::no_profile(
+                &gvk,
+                &format!("how {gvk} is moved"),
+                "add a WorkloadProfile for this kind",
+            ),
+            runs: true,
+        }));
     };
     if workload.namespace.is_none() {
         let message = "it is of cluster scope, and belongs to no namespace that its Migration could be in";

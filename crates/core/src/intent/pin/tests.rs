@@ -27,6 +27,7 @@ fn token(writer: Option<&str>) -> Token {
         hold: vec![PatchOp::add("/spec/job/state", "suspended")],
         suspended: vec!["east".into()],
         suspend: vec![PatchOp::add("/spec/job/upgradeMode", "savepoint")],
+        named: std::collections::BTreeMap::new(),
         carry: vec![PatchOp::add("/spec/job/initialSavepointPath", "s3://a")],
     }
 }

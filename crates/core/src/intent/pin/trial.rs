@@ -8,9 +8,12 @@ use serde_json::Value;
 use super::{Token, Writer, plaintext};
 use crate::api::PatchOp;
 use crate::intent::fight::differ;
-use crate::profile::{self, Action, Profile, Variables};
+use crate::profile::{self, Action, Profile, Site, Variables};
 use cutover_karmada::name::ClusterName;
 use cutover_karmada::overrides::apply_overriders;
+
+/// What the cluster of a trial is called.
+pub const HERE: &str = "here";
 
 /// What a pin asks of a copy.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -41,9 +44,9 @@ pub fn trial(
     captured: &BTreeMap<String, String>,
     object: &Value,
 ) -> Result<Value, Failed> {
-    let here = ClusterName::new("here");
+    let here = ClusterName::new(HERE);
     let mut made = object.clone();
-    for (pointer, patch) in patches(profile, role, captured, &here)? {
+    for (pointer, patch) in patches(profile, role, captured, object, &here)? {
         apply_overriders(&mut made, &plaintext(&[patch])).map_err(|cause| failed(pointer, &cause))?;
     }
     Ok(made)
@@ -59,9 +62,10 @@ fn patches(
     profile: &Profile,
     role: Role,
     captured: &BTreeMap<String, String>,
+    object: &Value,
     here: &ClusterName,
 ) -> Result<Vec<(String, PatchOp)>, Failed> {
-    let (token, lists) = token(profile, role, captured, here)?;
+    let (token, lists) = token(profile, role, captured, object, here)?;
     let rules = token.rules();
     let reaching = rules.iter().filter(|rule| rule.place.contains(here));
     let placed = reaching.zip(lists).flat_map(|(rule, list)| {
@@ -76,6 +80,7 @@ fn token(
     profile: &Profile,
     role: Role,
     captured: &BTreeMap<String, String>,
+    object: &Value,
     here: &ClusterName,
 ) -> Result<(Token, &'static [&'static str]), Failed> {
     let fill = |action, list: &str, captured: Option<&BTreeMap<String, String>>| {
@@ -83,6 +88,7 @@ fn token(
             captured,
             attempt: 1,
             object: None,
+            site: Some(Site::of(object, here.as_str())),
         };
         profile
             .patches(action, &variables)
@@ -93,6 +99,8 @@ fn token(
         hold: fill(Action::Hold, "hold", None)?,
         suspended: Vec::new(),
         suspend: Vec::new(),
+        // All of it is about this cluster.
+        named: BTreeMap::new(),
         carry: Vec::new(),
     };
     Ok(match role {
@@ -171,7 +179,7 @@ mod tests {
     #[test]
     fn a_copy_that_is_held_carries_the_hold_and_nothing_else() {
         let made = trial(&flink(), Role::Held, &BTreeMap::new(), &job()).unwrap();
-        assert!(flink().carries_hold(&made));
+        assert!(flink().carries_hold(&made, &HERE.into()));
         assert_eq!(
             made["spec"]["job"],
             json!({"state": "suspended", "upgradeMode": "last-state"})
@@ -181,7 +189,7 @@ mod tests {
     #[test]
     fn a_copy_that_is_stopped_is_held_and_saves_its_state() {
         let made = trial(&flink(), Role::Stopped, &BTreeMap::new(), &job()).unwrap();
-        assert!(flink().carries_hold(&made));
+        assert!(flink().carries_hold(&made, &HERE.into()));
         assert_eq!(made["spec"]["job"]["upgradeMode"], "savepoint");
     }
 
@@ -190,11 +198,29 @@ mod tests {
         let captured = BTreeMap::from([("savepoint".to_owned(), "s3://a".to_owned())]);
         let made = trial(&flink(), Role::Started, &captured, &job()).unwrap();
         assert_eq!(made["spec"]["job"]["initialSavepointPath"], "s3://a");
-        assert!(!flink().carries_hold(&made));
+        assert!(!flink().carries_hold(&made, &HERE.into()));
         assert!(!has_to_stay(&flink(), &job(), &made));
         let mut template = job();
         template["spec"]["job"]["state"] = json!("suspended");
         assert!(has_to_stay(&flink(), &template, &made));
+    }
+
+    #[test]
+    fn the_variables_of_place_are_those_of_the_object_in_a_cluster_called_here() {
+        let mut spec = built_in().unwrap()[0].spec.clone();
+        let placed = PatchOp::add("/spec/placed", "${cluster}/${namespace}/${name}");
+        spec.hold.push(placed.clone());
+        spec.start
+            .retain(|patch| !patch.path.contains("initialSavepointPath"));
+        spec.start.push(placed);
+        let profile = Profile::compile("flink", &spec).unwrap();
+        let mut object = job();
+        object["metadata"] = json!({"namespace": "shop", "name": "orders"});
+        for role in [Role::Held, Role::Started] {
+            let made = trial(&profile, role, &BTreeMap::new(), &object).unwrap();
+            assert_eq!(made["spec"]["placed"], "here/shop/orders", "{role:?}");
+            assert_eq!(profile.carries_hold(&made, &HERE.into()), role == Role::Held);
+        }
     }
 
     #[test]

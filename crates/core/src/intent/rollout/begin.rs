@@ -4,7 +4,7 @@ use serde_json::Value;
 
 use super::goal::Goal;
 use super::versions::{applied_by, content, revision_name, trimmed};
-use super::{Finding, Interrupt, Operation, Phase};
+use super::{Interrupt, Operation, Phase};
 use crate::api::{
     BindingId, HeldBack, PinState, RolloutJournal, SYNC_MANAGER, WaitCode, WorkloadProfileSpec,
 };
@@ -236,11 +236,12 @@ impl Operation<'_> {
     fn profile_found(&mut self) -> Result<WorkloadProfileSpec, Interrupt> {
         let spec = self.input.spec;
         let given = self.snapshot().plane.profiles.get()?;
-        let found = profile::find(given, spec.strategy.profile.as_deref(), &spec.workload.gvk())?;
+        let kind = spec.workload.gvk();
+        let found = profile::find(given, spec.strategy.profile.as_deref(), &kind)?;
         let Some(found) = found else {
-            let finding = Finding::new(
-                "NoProfile",
-                format!("no WorkloadProfile says when a {} is healthy", spec.workload.kind),
+            let finding = profile::no_profile(
+                &kind,
+                &format!("when a {} is healthy", kind.kind),
                 "write one, or name one in spec.profile",
             );
             let reason = finding.message.clone();

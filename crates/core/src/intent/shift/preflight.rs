@@ -16,6 +16,7 @@ use crate::intent::other_managers::account;
 use crate::intent::rivals;
 use crate::intent::scalers::Scaler;
 use crate::intent::suspension::{Holders, is_own};
+use crate::profile::needs_cluster;
 use cutover_karmada::name::ClusterName;
 use cutover_karmada::{Cluster, ResourceBinding, ResourceBindingSpec, SyncMode, meta};
 
@@ -386,6 +387,11 @@ impl Operation<'_> {
         let selector = self.profile()?.pod_selector(template);
         let selector = selector.map_err(|error| Interrupt::Wait(error.to_string()))?;
         match selector {
+            Some(selector) if needs_cluster(&selector) => Err(Interrupt::Fail(vec![Finding::new(
+                "NoPods",
+                "the WorkloadProfile names the workload's pods with ${cluster}, and the control plane is no cluster",
+                "give the profile noPods without ${cluster}",
+            )])),
             Some(selector) => Ok(Some(selector)),
             None => Err(Interrupt::Fail(vec![Finding::new(
                 "NoPods",

@@ -14,7 +14,7 @@ type Kinds = BTreeMap<&'static str, Form>;
 
 /// A place in [`Published::forms`].
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Form(usize);
+pub(in crate::lint) struct Form(usize);
 
 #[derive(Debug, Default)]
 pub(super) struct Published {
@@ -133,6 +133,40 @@ impl Published {
         self.kinds.get(api_version)
     }
 
+    /// Returns the form of a kind in every version of its group.
+    pub(super) fn forms_of(&self, group: &str, kind: &str) -> Vec<Form> {
+        let mut forms = Vec::new();
+        for (api_version, kinds) in &self.kinds {
+            let of = api_version.rsplit_once('/').map_or("", |(group, _)| group);
+            if of == group {
+                forms.extend(kinds.get(kind));
+            }
+        }
+        forms
+    }
+
+    /// Returns the form of a field, if one is published; an error with the names of those that there are, if it is none of them.
+    pub(super) fn field(&self, form: Form, name: &str) -> Result<Option<Form>, Vec<&'static str>> {
+        let shape = &self.forms[form.0];
+        match shape.field(name).map(|field| field.form).or(shape.others) {
+            None if shape.is_closed() => Err(shape.names()),
+            found => Ok(found),
+        }
+    }
+
+    pub(super) fn item(&self, form: Form) -> Option<Form> {
+        self.forms[form.0].items
+    }
+
+    /// Returns the names of the types that a form takes; none: any.
+    pub(super) fn types(&self, form: Form) -> Vec<&'static str> {
+        self.forms[form.0].types.names().collect()
+    }
+
+    pub(super) fn allowed(&self, form: Form) -> &[&'static str] {
+        &self.forms[form.0].allowed
+    }
+
     /// Returns what in a value at a place doesn't fit a form, up to [`MOST_VIOLATIONS`].
     pub(super) fn violations(&self, value: &Value, form: Form, at: Place<'_>) -> Vec<Violation> {
         let mut found = Vec::new();
@@ -203,9 +237,15 @@ impl Shape {
     }
 
     fn unknown(&self) -> Problem {
-        let mut known: Vec<String> = self.fields.iter().map(|field| field.name.to_owned()).collect();
-        known.sort();
+        let names = self.names().into_iter();
+        let known = names.map(str::to_owned).collect();
         Problem::Unknown { known }
+    }
+
+    fn names(&self) -> Vec<&'static str> {
+        let mut names: Vec<&str> = self.fields.iter().map(|field| field.name).collect();
+        names.sort_unstable();
+        names
     }
 
     fn wrong_text(&self, text: &str) -> Option<Problem> {
@@ -243,12 +283,16 @@ impl Types {
         };
         self.0 == 0 || self.0 & is != 0
     }
+
+    fn names(self) -> impl Iterator<Item = &'static str> {
+        let types = Type::ALL.into_iter().filter(move |one| self.0 & one.bit() != 0);
+        types.map(Type::name)
+    }
 }
 
 impl fmt::Display for Types {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let names = Type::ALL.iter().filter(|one| self.0 & one.bit() != 0);
-        let names: Vec<&str> = names.map(|one| type_name(one.name())).collect();
+        let names: Vec<&str> = self.names().map(type_name).collect();
         f.write_str(&names.join(" or "))
     }
 }

@@ -11,6 +11,7 @@ use std::collections::BTreeMap;
 use std::fmt::{self, Write};
 use std::sync::{Arc, LazyLock, Mutex, PoisonError};
 
+use cel::common::ast::IdedExpr;
 use cel::common::types::{CelBool, CelDouble};
 use cel::common::value::Val;
 use cel::{Context, Env, Value as CelValue};
@@ -21,6 +22,11 @@ use meter::{METER, Meter, STEPS};
 pub(super) use reads::written_pointer;
 pub use reads::{Found, Seen};
 use syntax::Parsed;
+
+/// Returns an expression over `object` as it is written.
+pub(super) fn tree(source: &str) -> Result<IdedExpr, String> {
+    syntax::tree("object", source)
+}
 
 #[derive(Debug)]
 pub(super) struct Expression {

@@ -77,10 +77,21 @@ pub(super) struct Parsed {
 }
 
 /// Parses an expression over one variable.
-///
+pub(super) fn parse(variable: &'static str, source: &str) -> Result<Parsed, String> {
+    on_a_stack_of_its_own(source, move |source| parse_here(variable, source))
+}
+
+/// Returns an expression over one variable as it is written, to look at: evaluating it would charge no meter.
+pub(super) fn tree(variable: &'static str, source: &str) -> Result<IdedExpr, String> {
+    on_a_stack_of_its_own(source, move |source| examined(variable, source))
+}
+
 /// The parser runs on a thread of its own, with a stack that suffices for the longest expression, and which is all that is lost
 /// if it fails.
-pub(super) fn parse(variable: &'static str, source: &str) -> Result<Parsed, String> {
+fn on_a_stack_of_its_own<T: Send + 'static>(
+    source: &str,
+    parse: impl FnOnce(&str) -> Result<T, String> + Send + 'static,
+) -> Result<T, String> {
     if source.len() > SOURCE_BYTES {
         return Err(format!(
             "the expression has {} bytes: the limit is {SOURCE_BYTES}",
@@ -91,19 +102,24 @@ pub(super) fn parse(variable: &'static str, source: &str) -> Result<Parsed, Stri
     let parser = std::thread::Builder::new()
         .name("cel-parser".to_owned())
         .stack_size(STACK)
-        .spawn(move || parse_here(variable, &source))
+        .spawn(move || parse(&source))
         .map_err(|error| format!("cannot start a thread that parses the expression: {error}"))?;
     let parsed = parser.join();
     parsed.unwrap_or_else(|_| Err("the parser fails on the expression".to_owned()))
 }
 
-fn parse_here(variable: &str, source: &str) -> Result<Parsed, String> {
+fn examined(variable: &str, source: &str) -> Result<IdedExpr, String> {
     let parser = Parser::new().max_recursion_depth(NESTING);
-    let mut root = parser.parse(source).map_err(|errors| syntax_errors(&errors))?;
+    let root = parser.parse(source).map_err(|errors| syntax_errors(&errors))?;
     examine(&root, 0, 0)?;
     if let Some(unknown) = unknown_variable(&root, &mut vec![variable]) {
         return Err(format!("unknown variable {unknown}: only {variable} is known"));
     }
+    Ok(root)
+}
+
+fn parse_here(variable: &str, source: &str) -> Result<Parsed, String> {
+    let mut root = examined(variable, source)?;
     let parts = Parts::of(&root, variable);
     let reads = reads::reads(&root, variable);
     let steps = meter::steps(&root);

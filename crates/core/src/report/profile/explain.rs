@@ -26,6 +26,7 @@ pub fn explain_profile(entry: &Entry, catalog: &Catalog) -> Result<String, Error
         page.says(&format!("It is used only by intents that name it: {because}."));
     }
     page.state(spec);
+    page.needed(spec);
     page.held(spec);
     page.stopped(spec);
     page.captured(spec);
@@ -95,6 +96,20 @@ impl Page {
             if let Some(hint) = &requirement.hint {
                 self.says(&format!("What to do then: {hint}."));
             }
+        }
+    }
+
+    fn needed(&mut self, spec: &WorkloadProfileSpec) {
+        if spec.needs.is_empty() {
+            return;
+        }
+        self.topic("Needed");
+        for need in &spec.needs {
+            let sentence = format!(
+                "The target must have the {} that the template names at",
+                need.kind
+            );
+            self.when(&sentence, &need.json_path);
         }
     }
 
@@ -261,6 +276,7 @@ mod tests {
         for sentence in [
             "The savepoint is read from the stopped copy, at\n    $.status.jobStatus.upgradeSavepointPath\n",
             "and no pod is left with\n    app=${object.metadata.name}\n",
+            "\nNeeded\nThe target must have the ServiceAccount that the template names at\n    $.spec.serviceAccount\n",
         ] {
             assert!(flink.contains(sentence), "{flink}");
         }

@@ -4,9 +4,9 @@ use anstyle::{AnsiColor, Style};
 use serde_json::{Value, json};
 
 use crate::error::Error;
+use crate::profile::IMMOVABLE;
 use crate::profile::catalog::Catalog;
 use crate::profile::outline::Outline;
-use crate::profile::{IMMOVABLE, Immovable};
 use cutover_base::escape::line;
 
 const HEAD: Style = Style::new().bold();
@@ -40,9 +40,10 @@ pub fn profiles_text(catalog: &Catalog) -> Result<String, Error> {
     for note in notes {
         text += &format!("{WARNING}{}{WARNING:#}\n", line(&note));
     }
-    text += "\nwhat a profile refuses, and why: cutover profile explain NAME\n\ncannot be moved with their state:\n";
-    for Immovable { group, kinds, why } in IMMOVABLE {
-        text += &format!("  {}.{group}: {why}\n", kinds.join(", "));
+    text += "\nwhat a profile refuses, and why: cutover profile explain NAME\n\ncannot be moved with their state \
+             (cutover profile explain KIND says what it would take):\n";
+    for known in IMMOVABLE {
+        text += &format!("  {}.{}: {}\n", known.kinds.join(", "), known.group, known.why);
     }
     Ok(text)
 }
@@ -79,9 +80,12 @@ fn used(outline: &Outline) -> &'static str {
     }
 }
 
-/// The hold, and how many fields a stop sets beyond it.
+/// The first field of the hold, how many more it has, and how many a stop sets beyond it.
 fn held_and_stopped(outline: &Outline) -> String {
-    let held = outline.held_by.join(", ");
+    let held = match outline.held_by.as_slice() {
+        [first, _, ..] => format!("{first} and {} more", outline.held_by.len() - 1),
+        few => few.join(", "),
+    };
     let further = outline
         .stopped_by
         .iter()

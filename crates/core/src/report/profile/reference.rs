@@ -6,10 +6,13 @@ use crate::manifest::Set;
 use crate::profile::catalog::{Catalog, Entry};
 use crate::profile::outline::{Outline, patched, selector};
 
+/// What `observedWhen` and `suspendedWhen` ask for.
+const SAYS_SO: &str = "its operator has seen the hold and says that nothing of it runs";
+
 /// Returns a Markdown table of the built-in profiles: what holds, stops, proves, carries over.
 pub fn built_in_profiles() -> Result<String, Error> {
     let catalog = Catalog::of(&Set::new());
-    let mut table = "| profile | kinds | held by | stopped by, besides | counts as stopped when the hold is observed, and | state | carried over | refused |\n\
+    let mut table = "| profile | kinds | held by | stopped by, besides | counts as stopped when | state | carried over | refused |\n\
                      |---|---|---|---|---|---|---|---|\n"
         .to_owned();
     for entry in &catalog.entries {
@@ -29,11 +32,8 @@ fn row(entry: &Entry, outline: &Outline) -> String {
         code(spec.hold.iter().map(patched)),
         code(further.map(patched)),
         match pods {
-            Some(pods) => format!(
-                "`suspendedWhen`, and no pod with {} is left",
-                code([selector(pods)])
-            ),
-            None => "`suspendedWhen`".to_owned(),
+            Some(pods) => format!("{SAYS_SO}, and no pod with {} is left", code([selector(pods)])),
+            None => SAYS_SO.to_owned(),
         },
         state(outline),
         code(outline.carries.iter().map(|carried| carried.field.clone())),

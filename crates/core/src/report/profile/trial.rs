@@ -174,7 +174,7 @@ fn make(
     })?;
     Ok(Made {
         difference: Difference::of(object, &made),
-        is_held: profile.carries_hold(&made),
+        is_held: profile.carries_hold(&made, &pin::HERE.into()),
         stays: role == Role::Started && pin::has_to_stay(profile, object, &made),
     })
 }
