@@ -1,18 +1,21 @@
-//! What decisions cost by themselves, without I/O: an expression of a profile on an object, and a push that changes one policy.
+//! What decisions cost: an expression of a profile on an object, and a push that changes one policy.
 //!
 //! `cargo bench --bench decision -- ROW`: `profile` (the costliest expression of each built-in profile, on the objects of
 //! `tests/all/profiles`, beside reading and copying the object), `push [WORKLOADS…]` (what the gate makes of a changed policy, and
-//! the Migrations that it calls for, beside a policy that has not changed).
+//! the Migrations that it calls for, without I/O, beside a policy that has not changed), `whole [WORKLOADS…]` (from such a push to
+//! the request that creates its Migration, with all reads of a control plane in this process).
 #![allow(clippy::unwrap_used, clippy::print_stdout, reason = "a program that measures")]
 
 #[path = "decision/profile.rs"]
 mod profile;
 #[path = "decision/push.rs"]
 mod push;
+#[path = "decision/whole.rs"]
+mod whole;
 
 use std::time::{Duration, Instant};
 
-/// How many workloads there are, for the row `push`.
+/// How many workloads there are, where nothing else is asked for.
 const SIZES: [usize; 2] = [10, 1_000];
 /// How long something is measured at most, if it was measured often enough.
 const ENOUGH: Duration = Duration::from_secs(5);
@@ -23,16 +26,21 @@ fn main() {
     let args: Vec<&str> = args.iter().map(String::as_str).collect();
     match args.as_slice() {
         ["profile"] => profile::row(),
-        ["push"] => push::row(&SIZES),
-        ["push", sizes @ ..] => {
-            let sizes: Vec<usize> = sizes.iter().map(|size| size.parse().unwrap()).collect();
-            push::row(&sizes);
-        }
+        ["push", sizes @ ..] => push::row(&sizes_of(sizes)),
+        ["whole", sizes @ ..] => whole::row(&sizes_of(sizes)),
         _ => {
             profile::row();
             push::row(&SIZES);
+            whole::row(&SIZES);
         }
     }
+}
+
+fn sizes_of(args: &[&str]) -> Vec<usize> {
+    if args.is_empty() {
+        return SIZES.to_vec();
+    }
+    args.iter().map(|size| size.parse().unwrap()).collect()
 }
 
 /// Does something up to so many times, and returns how long each time took, the shortest first.

@@ -7,6 +7,7 @@ use cutover::api::{PolicyName, WorkloadRef};
 use cutover::config::{Migrations, MigrationsMode};
 use cutover::intent::driven::{self, Called, Cause, Driven};
 use cutover::intent::gate::{Ground, Refusal, Tenant, Write};
+use cutover::karmada::meta::{POLICY_NAME, POLICY_NAMESPACE};
 use cutover::karmada::{Cluster, PropagationPolicy, PropagationSpec, ResourceBinding};
 use cutover::name::{ClusterName, GroupKind};
 use jiff::Timestamp;
@@ -14,7 +15,7 @@ use serde_json::{Value, json};
 
 use super::{at, millis, times};
 
-const NAMESPACE: &str = "shop";
+pub const NAMESPACE: &str = "shop";
 const API_VERSION: &str = "flink.apache.org/v1beta1";
 const KIND: &str = "FlinkDeployment";
 const SYNC: &str = "fleet";
@@ -190,13 +191,18 @@ impl Answers {
         };
         let bytes = |value: &Value| serde_json::to_vec(value).unwrap();
         Self {
-            bindings: bytes(&all().map(binding).collect()),
+            bindings: bytes(&all().map(binding).collect::<Value>()),
             templates: all()
                 .map(|number| bytes(&template(number, &owner(number))))
                 .collect(),
-            policies: bytes(&policies.into_iter().collect()),
-            clusters: bytes(&["east", "west", "north"].into_iter().map(cluster).collect()),
-            migrations: bytes(&(0..ended).map(migration).collect()),
+            policies: bytes(&Value::Array(policies)),
+            clusters: bytes(
+                &["east", "west", "north"]
+                    .map(cluster)
+                    .into_iter()
+                    .collect::<Value>(),
+            ),
+            migrations: bytes(&(0..ended).map(migration).collect::<Value>()),
         }
     }
 
@@ -208,7 +214,7 @@ impl Answers {
             .map(|(binding, template)| {
                 let template: Value = serde_json::from_slice(template).unwrap();
                 let annotations = &template["metadata"]["annotations"];
-                let owner = annotations["propagationpolicy.karmada.io/name"].as_str();
+                let owner = annotations[POLICY_NAME].as_str();
                 Tenant {
                     workload: GroupKind::new("flink.apache.org", KIND)
                         .key_of(&template)
@@ -249,12 +255,12 @@ fn named(namespace: Option<&str>, name: &str) -> PolicyName {
     }
 }
 
-fn job(number: usize) -> String {
+pub fn job(number: usize) -> String {
     format!("orders-{number}")
 }
 
 /// A policy of one workload.
-fn own(number: usize, cluster: &str) -> Value {
+pub fn own(number: usize, cluster: &str) -> Value {
     let selector =
         json!({"apiVersion": API_VERSION, "kind": KIND, "namespace": NAMESPACE, "name": job(number)});
     policy(Some(NAMESPACE), &job(number), &selector, cluster)
@@ -289,17 +295,11 @@ fn placement(cluster: &str) -> Value {
     })
 }
 
-fn template(number: usize, owner: &str) -> Value {
+/// A workload as Git has it.
+pub fn manifest(number: usize) -> Value {
     let resource = json!({"resource": {"memory": "1024m", "cpu": 1}});
     json!({
-        "apiVersion": API_VERSION, "kind": KIND,
-        "metadata": {
-            "name": job(number), "namespace": NAMESPACE, "uid": format!("00000000-0000-4000-8000-{number:012}"),
-            "labels": {"app": job(number), "propagationpolicy.karmada.io/permanent-id": "6d7f4c1e"},
-            "annotations": {
-                "propagationpolicy.karmada.io/namespace": NAMESPACE, "propagationpolicy.karmada.io/name": owner,
-            },
-        },
+        "apiVersion": API_VERSION, "kind": KIND, "metadata": {"name": job(number), "namespace": NAMESPACE},
         "spec": {
             "image": "registry.example.org/shop/orders:1.4.2", "flinkVersion": "v1_20", "serviceAccount": "flink",
             "flinkConfiguration": {
@@ -311,8 +311,26 @@ fn template(number: usize, owner: &str) -> Value {
                 "jarURI": "local:///opt/orders.jar", "parallelism": 1, "upgradeMode": "savepoint", "state": "running",
             },
         },
-        "status": status(),
     })
+}
+
+/// The annotations by which Karmada notes a workload's policy.
+pub fn owned_by(policy: &str) -> Value {
+    json!({POLICY_NAMESPACE: NAMESPACE, POLICY_NAME: policy})
+}
+
+/// A workload as the control plane has it.
+fn template(number: usize, owner: &str) -> Value {
+    let mut template = manifest(number);
+    template["metadata"]["uid"] = json!(uid(number));
+    template["metadata"]["labels"] = json!({"app": job(number)});
+    template["metadata"]["annotations"] = owned_by(owner);
+    template["status"] = status();
+    template
+}
+
+fn uid(number: usize) -> String {
+    format!("00000000-0000-4000-8000-{number:012}")
 }
 
 fn status() -> Value {
@@ -325,7 +343,7 @@ fn status() -> Value {
     })
 }
 
-fn binding(number: usize) -> Value {
+pub fn binding(number: usize) -> Value {
     json!({
         "apiVersion": "work.karmada.io/v1alpha2", "kind": "ResourceBinding",
         "metadata": {"name": format!("{}-flinkdeployment", job(number)), "namespace": NAMESPACE},
@@ -343,7 +361,7 @@ fn binding(number: usize) -> Value {
     })
 }
 
-fn cluster(name: &str) -> Value {
+pub fn cluster(name: &str) -> Value {
     json!({
         "apiVersion": "cluster.karmada.io/v1alpha1", "kind": "Cluster", "metadata": {"name": name},
         "spec": {"syncMode": "Push"},
@@ -362,7 +380,7 @@ fn migration(number: usize) -> Value {
             name: job(number),
         },
         namespace: NAMESPACE.to_owned(),
-        uid: format!("00000000-0000-4000-8000-{number:012}"),
+        uid: uid(number),
         from: ClusterName::new("west"),
         to: ClusterName::new("east"),
     };
