@@ -2,9 +2,10 @@
 //!
 //! `cargo bench --bench migration -- ROW`: `delay [MIGRATIONS]` (one after the other), `downtime [MOVES]` (how long nobody writes,
 //! beside a person's script; `downtime MOVES quick` with jobs that take next to no time), `many [MIGRATIONS]` (at once, in members
-//! as slow as a plain installation; `many MIGRATIONS quick` in quick ones), `waiting [INTENTS]` (the program as a process, with
-//! intents that wait), `status [INTENTS]` (how long `cutover status` takes to answer). On a sandbox behind a kubeconfig, or on the
-//! control plane that the environment names as for the end-to-end suite (docs/reference/sandbox.md#end-to-end-suite).
+//! as slow as a plain installation; `many MIGRATIONS quick` in quick ones), `mixed [MIGRATIONS]` (the same of workloads of many
+//! kinds, in a sandbox alone), `waiting [INTENTS]` (the program as a process, with intents that wait), `status [INTENTS]` (how long
+//! `cutover status` takes to answer). On a sandbox behind a kubeconfig, or on the control plane that the environment names as for
+//! the end-to-end suite (docs/reference/sandbox.md#end-to-end-suite).
 #![allow(
     clippy::unwrap_used,
     clippy::expect_used,
@@ -24,6 +25,8 @@ mod chain;
 mod controller;
 #[path = "migration/downtime.rs"]
 mod downtime;
+#[path = "migration/mixed.rs"]
+mod mixed;
 #[path = "../tests/all/e2e/place.rs"]
 #[allow(dead_code, reason = "the tests use more of it")]
 mod place;
@@ -47,7 +50,7 @@ use futures::future::join_all;
 use jiff::Timestamp;
 use place::{Place, until};
 use serde_json::{Value, json};
-use server::{BINDINGS, JOBS, MIGRATIONS, POLICIES};
+use server::{BINDINGS, JOBS, MIGRATIONS, POLICIES, Resource};
 use tokio::runtime::Runtime;
 
 /// How long the CPU of a process that waits is watched: with what it does once a minute.
@@ -66,12 +69,15 @@ fn main() {
         Some("downtime") => downtime::row(number(5), Timings::default()),
         Some("many") if args.get(2).is_some_and(|word| word == "quick") => many(number(100), quick()),
         Some("many") => many(number(100), Timings::installed()),
+        Some("mixed") if args.get(2).is_some_and(|word| word == "quick") => mixed::row(number(100), quick()),
+        Some("mixed") => mixed::row(number(100), Timings::installed()),
         Some("waiting") => waiting(number(1000)),
         Some("status") => status::row(number(1000)),
         _ => {
             delay(30);
             downtime::row(10, Timings::default());
             many(100, Timings::installed());
+            mixed::row(100, Timings::installed());
             waiting(1000);
             status::row(1000);
         }
@@ -346,33 +352,38 @@ fn waiting(count: usize) {
 
 /// Applies a job with its policy.
 async fn apply(place: &Place, name: &str) {
+    apply_of(place, JOBS, name, job_spec()).await;
+}
+
+/// Applies a workload of a kind, with a policy that lets it run in one of the members.
+async fn apply_of(place: &Place, kind: Resource, name: &str, spec: Value) {
     let metadata = json!({"name": name, "namespace": place.namespace});
+    let api_version = format!("{}/{}", kind.group, kind.version);
     let members: Vec<_> = place.members.keys().collect();
     let policy = json!({
         "apiVersion": "policy.karmada.io/v1alpha1", "kind": "PropagationPolicy", "metadata": metadata,
         "spec": {
-            "resourceSelectors": [{
-                "apiVersion": "flink.apache.org/v1beta1", "kind": "FlinkDeployment", "name": name,
-            }],
+            "resourceSelectors": [{"apiVersion": api_version, "kind": kind.kind, "name": name}],
             "placement": {
                 "clusterAffinity": {"clusterNames": members},
                 "spreadConstraints": [{"spreadByField": "cluster", "minGroups": 1, "maxGroups": 1}],
             },
         },
     });
-    let resource = json!({"resource": {"memory": "1024m", "cpu": 1}});
-    let job = json!({
-        "apiVersion": "flink.apache.org/v1beta1", "kind": "FlinkDeployment", "metadata": metadata,
-        "spec": {
-            "image": "bench:1", "flinkVersion": "v1_20", "serviceAccount": "default",
-            "flinkConfiguration": {"taskmanager.numberOfTaskSlots": "1"},
-            "jobManager": resource, "taskManager": resource,
-            "job": {"jarURI": "local:///job.jar", "parallelism": 1, "upgradeMode": "savepoint", "state": "running"},
-        },
-    });
+    let workload = json!({"apiVersion": api_version, "kind": kind.kind, "metadata": metadata, "spec": spec});
     let namespace = Some(place.namespace.as_str());
     place.control.create(POLICIES, namespace, policy).await;
-    place.control.create(JOBS, namespace, job).await;
+    place.control.create(kind, namespace, workload).await;
+}
+
+fn job_spec() -> Value {
+    let resource = json!({"resource": {"memory": "1024m", "cpu": 1}});
+    json!({
+        "image": "bench:1", "flinkVersion": "v1_20", "serviceAccount": "default",
+        "flinkConfiguration": {"taskmanager.numberOfTaskSlots": "1"},
+        "jobManager": resource, "taskManager": resource,
+        "job": {"jarURI": "local:///job.jar", "parallelism": 1, "upgradeMode": "savepoint", "state": "running"},
+    })
 }
 
 async fn runs(place: &Place, name: &str) -> String {

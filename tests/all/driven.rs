@@ -3,7 +3,7 @@
 
 use cutover::plan::Action;
 use cutover::sandbox::World;
-use cutover::sandbox::api::Resource;
+use cutover::sandbox::api::{Patch, Resource};
 use serde_json::{Value, json};
 
 use crate::placement::{job, named, policy, runs, started};
@@ -11,6 +11,11 @@ use crate::support::plane::{Plane, settings};
 use crate::support::wait::until;
 
 const MIGRATIONS: Resource = Resource::new("cutover.dev", "migrations");
+const CLUSTERS: Resource = Resource::new("cluster.karmada.io", "clusters");
+const POLICIES: Resource = Resource::new("policy.karmada.io", "propagationpolicies");
+const BINDINGS: Resource = Resource::new("work.karmada.io", "resourcebindings");
+/// The placement that `orders` begins with.
+const EAST: &str = "{clusterAffinity: {clusterNames: [east]}}";
 const AUTO: &str =
     "- {name: main, gate: {migrations: {mode: Auto, maxParallel: 1, verify: {healthyFor: 1s}}}}";
 /// The target is watched for longer than any test takes.
@@ -347,5 +352,170 @@ async fn another_workload_of_the_policy_turns_no_move_back() {
     plane.push(&[("policy.yaml", &after.replace("name: 'orders'", "name: bills"))]);
     until("it is rolled back", || phases(&plane) == ["RolledBack"]).await;
     assert!(runs(&world, "east", "orders"));
+    is_clean(&world);
+}
+
+/// The policy of `orders`, with another placement.
+fn placed(placement: &str) -> String {
+    let text = policy("orders", "orders", "east");
+    text.replace(EAST, placement)
+}
+
+fn patch_cluster(plane: &Plane, name: &str, patch: Value) {
+    let server = &plane.server;
+    server.patch(&CLUSTERS, None, name, None, &Patch::Merge(patch), "kubectl");
+}
+
+/// The placement that is in force.
+fn placement(plane: &Plane) -> Value {
+    let policy = plane.get(&POLICIES, Some("shop"), "orders").unwrap();
+    policy["spec"]["placement"].clone()
+}
+
+/// Nothing was set off, and the job has not stopped.
+fn has_stayed(world: &World, plane: &Plane) {
+    assert!(migrations(plane).is_empty(), "{:#?}", migrations(plane));
+    assert!(runs(world, "east", "orders"));
+    is_clean(world);
+    assert_eq!(world.ledger().verdict().runs.len(), 1, "{}", world.ledger());
+}
+
+/// One Migration has brought the job to west, with its state.
+async fn has_moved(world: &World, plane: &Plane) {
+    until("it has ended", || phases(plane) == ["Completed"]).await;
+    let spec = migrations(plane)[0]["spec"].clone();
+    assert_eq!((&spec["from"], &spec["to"]), (&json!("east"), &json!("west")));
+    assert!(runs(world, "west", "orders"));
+    is_clean(world);
+    assert_eq!(world.ledger().verdict().runs.len(), 2, "{}", world.ledger());
+}
+
+#[tokio::test]
+async fn a_label_selector_that_matches_another_cluster_is_a_migration() {
+    let settings = settings(AUTO);
+    let (world, plane) = started(&placed(EAST), &[("cutover.yaml", &settings)]).await;
+    for (name, tier) in [("east", "prod"), ("west", "test")] {
+        patch_cluster(&plane, name, json!({"metadata": {"labels": {"tier": tier}}}));
+    }
+    let selects = |tier: &str| {
+        placed(&format!(
+            "{{clusterAffinity: {{labelSelector: {{matchLabels: {{tier: {tier}}}}}}}}}"
+        ))
+    };
+    let is_in_force = |tier: &str| {
+        let selector = placement(&plane)["clusterAffinity"]["labelSelector"].clone();
+        selector == json!({"matchLabels": {"tier": tier}})
+    };
+    let _running = plane.start();
+    // Said otherwise, it is the same cluster.
+    plane.push(&[("policy.yaml", &selects("prod"))]);
+    until("the policy is in force", || is_in_force("prod")).await;
+    has_stayed(&world, &plane);
+    plane.push(&[("policy.yaml", &selects("test"))]);
+    until("the policy is in force", || is_in_force("test")).await;
+    has_moved(&world, &plane).await;
+}
+
+/// Karmada's scheduler goes on with the group that it used last, wherever in the list that stands now.
+#[tokio::test]
+async fn another_order_of_affinities_moves_nothing_and_another_cluster_in_the_one_in_use_does() {
+    let settings = settings(AUTO);
+    let terms = |terms: [(&str, &str); 2]| {
+        let terms =
+            terms.map(|(name, cluster)| format!("{{affinityName: {name}, clusterNames: [{cluster}]}}"));
+        placed(&format!("{{clusterAffinities: [{}]}}", terms.join(", ")))
+    };
+    let before = terms([("first", "east"), ("second", "west")]);
+    let (world, plane) = started(&before, &[("cutover.yaml", &settings)]).await;
+    let first = |plane: &Plane| {
+        let term = placement(plane)["clusterAffinities"][0].clone();
+        let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
+        (text(&term["affinityName"]), text(&term["clusterNames"][0]))
+    };
+    let is_first = |name: &str, cluster: &str| first(&plane) == (name.to_owned(), cluster.to_owned());
+    let _running = plane.start();
+    plane.push(&[("policy.yaml", &terms([("second", "west"), ("first", "east")]))]);
+    until("the policy is in force", || is_first("second", "west")).await;
+    until("the binding has it", || {
+        let binding = plane
+            .get(&BINDINGS, Some("shop"), "orders-flinkdeployment")
+            .unwrap();
+        binding["spec"]["placement"]["clusterAffinities"][0]["affinityName"] == "second"
+    })
+    .await;
+    has_stayed(&world, &plane);
+    plane.push(&[("policy.yaml", &terms([("first", "west"), ("second", "east")]))]);
+    until("the policy is in force", || is_first("first", "west")).await;
+    has_moved(&world, &plane).await;
+}
+
+/// The taint is tolerated until Git says otherwise: then Karmada's taint manager would evict the job.
+#[tokio::test]
+async fn a_toleration_that_goes_is_a_migration() {
+    const EITHER: &str = "clusterAffinity: {clusterNames: [east, west]}, \
+         spreadConstraints: [{spreadByField: cluster, minGroups: 1, maxGroups: 1}]";
+    let settings = settings(AUTO);
+    let tolerating = placed(&format!(
+        "{{{EITHER}, clusterTolerations: [{{key: maintenance, operator: Exists, effect: NoExecute}}]}}"
+    ));
+    let (world, plane) = started(&tolerating, &[("cutover.yaml", &settings)]).await;
+    let taint = json!({
+        "key": "maintenance", "effect": "NoExecute", "timeAdded": jiff::Timestamp::now().to_string(),
+    });
+    patch_cluster(&plane, "east", json!({"spec": {"taints": [taint]}}));
+    plane.run().await;
+    has_stayed(&world, &plane);
+    let _running = plane.start();
+    plane.push(&[("policy.yaml", &placed(&format!("{{{EITHER}}}")))]);
+    until("the policy is in force", || {
+        placement(&plane)["clusterTolerations"].is_null()
+    })
+    .await;
+    has_moved(&world, &plane).await;
+}
+
+/// The branch is where it was, as if nobody had asked for anything: no commit says so.
+#[tokio::test]
+async fn a_force_push_back_in_mid_flight_brings_it_back() {
+    let settings = settings(PATIENT);
+    let before = placed(EAST);
+    let (world, plane) = started(&before, &[("cutover.yaml", &settings)]).await;
+    let tip = plane.origin.tip("main").unwrap();
+    let _running = plane.start();
+    plane.push(&[("policy.yaml", &policy("orders", "orders", "west"))]);
+    until("the target is watched", || phases(&plane) == ["Verify"]).await;
+    let repo = plane.origin.repo();
+    let id = tip.as_str().parse().unwrap();
+    repo.reference("refs/heads/main", id, true, "push --force")
+        .unwrap();
+    until("it is rolled back", || phases(&plane) == ["Aborted"]).await;
+    until("it runs where it did", || runs(&world, "east", "orders")).await;
+    until("the branch is read", || is_read(&plane)).await;
+    assert_eq!(named(&plane, "orders"), json!(["east"]));
+    assert_eq!(phases(&plane), ["Aborted"]);
+    is_clean(&world);
+}
+
+/// Another history, in which the policy never named west: the job goes to north, by way of east.
+#[tokio::test]
+async fn a_force_push_that_names_a_third_cluster_ends_there() {
+    let settings = settings(PATIENT);
+    let (world, plane) = started(&placed(EAST), &[("cutover.yaml", &settings)]).await;
+    let tip = plane.origin.tip("main").unwrap();
+    let _running = plane.start();
+    plane.push(&[("policy.yaml", &policy("orders", "orders", "west"))]);
+    until("the target is watched", || phases(&plane) == ["Verify"]).await;
+    let (policy, settings) = (
+        policy("orders", "orders", "north"),
+        crate::support::plane::settings(AUTO),
+    );
+    let files = [("policy.yaml", &*policy), ("cutover.yaml", &*settings)];
+    plane.origin.commit_on("main", Some(&tip), &files);
+    until("the policy is in force", || {
+        named(&plane, "orders") == json!(["north"])
+    })
+    .await;
+    until("it has ended", || phases(&plane) == ["Completed", "Aborted"]).await;
+    assert!(runs(&world, "north", "orders"));
     is_clean(&world);
 }

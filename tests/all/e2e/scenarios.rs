@@ -39,6 +39,8 @@ scenarios! {
     "plain-move": MIGRATIONS, migration::moves_with_its_state;
     "with-policy": MIGRATIONS, migration::the_policy_of_the_same_push_names_the_target_alone;
     "policy-edit": MIGRATIONS, migration::an_edit_of_the_policy_moves_the_job_and_its_revert_moves_it_back;
+    "requested": MIGRATIONS, migration::the_template_in_git_asks_by_an_annotation;
+    "requested-live": MIGRATIONS, migration::the_live_template_asks_by_an_annotation;
     "broken-image": MIGRATIONS, migration::an_image_that_cannot_start_goes_back;
     "abort": MIGRATIONS, migration::an_abort_gives_the_source_its_job_back;
     "start-first": MIGRATIONS, migration::a_deployment_runs_in_both_before_it_leaves_one;

@@ -45,21 +45,37 @@ pub async fn an_edit_of_the_policy_moves_the_job_and_its_revert_moves_it_back(ac
         let mut policy = act.policy_of(&[to]);
         policy["metadata"]["annotations"] = json!({"cutover.dev/migrations": "auto"});
         act.commit(&[("policy", &policy)]);
-        act.until(&format!("a Migration to {to} has completed"), async |act| {
-            let own = format!("{}-to-{to}-", act.name);
-            let all = act.place().control.list(MIGRATIONS, Some(act.namespace())).await;
-            all.iter().any(|one| {
-                let name = one["metadata"]["name"].as_str().unwrap_or_default();
-                name.starts_with(&own) && one["status"]["phase"] == "Completed"
-            })
-        })
-        .await;
-        act.is_settled_in(to).await;
-        let from = act.running().restored_from;
-        assert!(matches!(from, Origin::Handle(_)), "{from:?}");
+        a_move_of_its_own_has_brought_it_to(&act, to).await;
         let placement = act.binding().await["spec"]["placement"].clone();
         assert_eq!(placement["clusterAffinity"]["clusterNames"], json!([to]));
     }
+}
+
+/// The annotation stands in Git from then on: it is answered once.
+pub async fn the_template_in_git_asks_by_an_annotation(act: Act) {
+    let [_, there] = act.runs(IMAGE).await;
+    let asking = asks_for(&act, &there);
+    act.commit(&[("workload", &asking)]);
+    a_move_of_its_own_has_brought_it_to(&act, &there).await;
+    is_answered(&act, &there).await;
+    nothing_more_is_set_off(&act, asking).await;
+}
+
+/// Git does not have the annotation, and so does not take it away either.
+pub async fn the_live_template_asks_by_an_annotation(act: Act) {
+    let [_, there] = act.runs(IMAGE).await;
+    annotate(&act, json!(there)).await;
+    a_move_of_its_own_has_brought_it_to(&act, &there).await;
+    is_answered(&act, &there).await;
+    nothing_more_is_set_off(&act, act.workload(IMAGE)).await;
+    let annotations = act.template().await["metadata"]["annotations"].clone();
+    assert_eq!(annotations[TARGET], json!(there), "the sync leaves it alone");
+    annotate(&act, Value::Null).await;
+    act.until("its answer is taken back", async |act| {
+        answer(act).await.is_null()
+    })
+    .await;
+    assert_eq!(moves_of(&act).await.len(), 1);
 }
 
 pub async fn an_image_that_cannot_start_goes_back(act: Act) {
@@ -241,6 +257,80 @@ pub async fn killed_in_every_phase_it_goes_on(act: Act) {
     }
     ends(&act, Phase::Completed).await;
     act.is_settled_in(&there).await;
+}
+
+/// What the template asks by, and where cutover says what became of that.
+const TARGET: &str = "karmada.io/migration-target";
+const ANSWER: &str = "cutover.dev/migration-target-answer";
+
+/// The workload as Git has it, with the annotation.
+fn asks_for(act: &Act, to: &str) -> Value {
+    let mut workload = act.workload(IMAGE);
+    workload["metadata"]["annotations"] = json!({TARGET: to});
+    workload
+}
+
+/// Somebody annotates the live template, or takes the annotation off it.
+async fn annotate(act: &Act, to: Value) {
+    let patch = json!({"metadata": {"annotations": {TARGET: to}}});
+    let control = &act.place().control;
+    let patched = control.patch(act.kind(), Some(act.namespace()), act.name, patch);
+    patched.await.unwrap();
+}
+
+async fn answer(act: &Act) -> Value {
+    let template = act.template().await;
+    let text = template["metadata"]["annotations"][ANSWER].as_str();
+    text.map(|text| serde_json::from_str(text).unwrap())
+        .unwrap_or_default()
+}
+
+/// The template says that the move is under way, or was.
+async fn is_answered(act: &Act, to: &str) {
+    act.until("the template is marked", async |act| {
+        let answer = answer(act).await;
+        answer["target"] == to && answer["created"] == true
+    })
+    .await;
+}
+
+/// Every Migration of the workload, whoever asked for it.
+async fn moves_of(act: &Act) -> Vec<Value> {
+    let mut all = act.place().control.list(MIGRATIONS, Some(act.namespace())).await;
+    all.retain(|one| one["spec"]["workload"]["name"] == act.name);
+    all
+}
+
+/// Waits until a Migration that no file asks for has brought the workload somewhere, with its state.
+async fn a_move_of_its_own_has_brought_it_to(act: &Act, to: &str) {
+    act.until(&format!("a Migration to {to} has completed"), async |act| {
+        let own = format!("{}-to-{to}-", act.name);
+        moves_of(act).await.iter().any(|one| {
+            let name = one["metadata"]["name"].as_str().unwrap_or_default();
+            name.starts_with(&own) && one["status"]["phase"] == "Completed"
+        })
+    })
+    .await;
+    act.is_settled_in(to).await;
+    let from = act.running().restored_from;
+    assert!(matches!(from, Origin::Handle(_)), "{from:?}");
+}
+
+/// The sync goes through the template twice more, and leaves it where the first Migration has brought it.
+async fn nothing_more_is_set_off(act: &Act, mut workload: Value) {
+    for pass in ["once", "twice"] {
+        workload["metadata"]["labels"] = json!({"e2e.example.org/seen": pass});
+        act.commit(&[("workload", &workload)]);
+        act.until(&format!("the sync has looked {pass}"), async |act| {
+            act.template().await["metadata"]["labels"]["e2e.example.org/seen"] == pass
+        })
+        .await;
+    }
+    let all = moves_of(act).await;
+    assert_eq!(all.len(), 1, "{all:#?}");
+    let verdict = act.verdict();
+    assert_eq!(verdict.runs.len(), 2, "{}", act.place().ledger);
+    assert!(verdict.is_clean(), "{verdict}\n{}", act.place().ledger);
 }
 
 pub(super) fn captured(status: &Value, from: &str) -> String {
