@@ -107,7 +107,7 @@ pub fn long_wait(status: &impl Progress, now: Timestamp) -> Option<EventRecord> 
     if let Some(warning) = &wait.last_warning {
         note = format!("{note}; last warning: {warning}");
     }
-    Some(EventRecord::new(true, "Waiting", &note))
+    Some(EventRecord::new(!wait.is_a_matter_of_time(), "Waiting", &note))
 }
 
 fn entered(is: &Migration, was: &MigrationStatus) -> Vec<EventRecord> {
@@ -344,6 +344,29 @@ mod tests {
             long_wait(&status("Evidence"), long).unwrap().note,
             @"Expand since 2026-03-01 10:00:00 UTC: west: unreachable; at 2026-03-01 10:05:00 UTC: roll back"
         );
+    }
+
+    #[test]
+    fn a_wait_that_ends_well_by_itself_is_no_warning() {
+        let since: Timestamp = AT.parse().unwrap();
+        let is_warning = |then: Option<&str>| {
+            let wait = json!({"code": "Evidence", "reason": "west to stay healthy for 60s", "since": AT,
+                "until": "2026-03-01T10:01:00Z", "then": then});
+            let status = migration(json!({"phase": "Verify", "waitingFor": wait}))
+                .status
+                .unwrap();
+            long_wait(&status, since + LONG_WAIT).unwrap().warning
+        };
+        for then in ["go on", "go on with the next step", "begin"] {
+            assert!(!is_warning(Some(then)), "{then}");
+        }
+        for then in [
+            Some("roll back"),
+            Some("go on without the state that it would leave"),
+            None,
+        ] {
+            assert!(is_warning(then), "{then:?}");
+        }
     }
 
     #[test]

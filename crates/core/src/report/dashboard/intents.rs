@@ -217,7 +217,7 @@ pub fn wait_lines(one: &Summary, layout: &Layout) -> Vec<Line> {
     let mut lines = wait_reason(wait, false, layout);
     // What has to stay so counts from where that began; a limit, from the beginning of the phase.
     let phase = one.common.steps.last().map(|step| step.started_at);
-    let stays = wait.then.as_deref() == Some("go on");
+    let stays = wait.is_a_matter_of_time();
     let from = phase.filter(|_| !stays).unwrap_or(wait.since);
     lines.extend(wait.until.and_then(|until| bar(from, until, stays, layout.now)));
     lines
