@@ -3,7 +3,7 @@
 use jiff::{SignedDuration, Timestamp};
 
 use super::account::{next, reason, untouched};
-use super::{duration, instant, names};
+use super::{brief, duration, instant, names};
 use crate::api::{Migration, MigrationStatus, Phase, Progress, WaitCode};
 use crate::redact;
 use cutover_base::escape;
@@ -26,9 +26,9 @@ pub struct EventRecord {
 
 impl EventRecord {
     /// `note` is cut where it is longer than an API server takes, and holds no credential that can be recognised; it is
-    /// one line in which nothing is hidden.
+    /// one line in which nothing is hidden, with uids and markers in short.
     pub fn new(warning: bool, reason: impl Into<String>, note: &str) -> Self {
-        let mut note = escape::prose(&redact::text(note));
+        let mut note = escape::prose(&redact::text(&brief(note)));
         if note.len() > NOTE {
             let fits = (0..=NOTE - '…'.len_utf8())
                 .rev()
@@ -375,5 +375,7 @@ mod tests {
         assert!(long.note.len() <= NOTE && long.note.ends_with('…'));
         let secret = EventRecord::new(false, "A", "cannot fetch https://ci:s3cret@git.example.com/x");
         assert!(!secret.note.contains("s3cret"), "{}", secret.note);
+        let marked = EventRecord::new(false, "A", "marker 31edc447-d709-47c0-99c0-e2869b102ddc.1.2");
+        assert_eq!(marked.note, "marker 31edc447.1.2");
     }
 }
