@@ -239,6 +239,11 @@ fn positive(duration: SignedDuration) -> Duration {
 }
 
 impl Run {
+    /// Returns whether it works until it is stopped.
+    pub const fn is_lasting(&self) -> bool {
+        !self.once
+    }
+
     pub async fn run(self) -> Result<ExitCode> {
         let cancel = signal::cancelled_by_signals();
         let lease = self.lease.options()?;
