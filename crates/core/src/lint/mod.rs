@@ -114,6 +114,8 @@ pub struct Context {
     /// How many findings there may be.
     pub budget: Budget,
     pub may_have_ended: MayHaveEnded,
+    /// Intents that are known to have ended: they take nothing from others.
+    pub ended: BTreeSet<ObjectKey>,
 }
 
 /// Which intents stood in the repository before, so that they may have come to their end.
@@ -155,6 +157,7 @@ impl Context {
             now: None,
             budget: Budget::default(),
             may_have_ended: MayHaveEnded::None,
+            ended: BTreeSet::new(),
         })
     }
 }
