@@ -405,6 +405,9 @@ fn tell(summary: &Summary) -> Result<()> {
         for problem in report.all_problems() {
             output::problem(&problem.message, problem.at.as_ref(), problem.hint.as_deref());
         }
+        if let Some(left) = report.left_unpruned() {
+            output::note(format!("sync {name}: {left}"));
+        }
         for waiting in report.waits().iter().filter(|waiting| !waiting.wait.overdue) {
             output::note(waiting.to_string());
         }
