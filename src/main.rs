@@ -10,7 +10,7 @@ fn main() -> ExitCode {
         Ok(cli) => cli,
         Err(usage) => return cli::usage(&usage),
     };
-    cli.global.start();
+    cli.start();
     match cli.run() {
         Ok(code) => code,
         Err(error) => cli::failed(&error),

@@ -12,7 +12,7 @@ use super::output::OUTPUT;
 use super::{output, signal};
 use cutover_controller::check::{self, CheckOptions, Outcome};
 use cutover_core::error::{Error, Kind, Result};
-use cutover_git::RemoteUrl;
+use cutover_git::{Options, RemoteUrl};
 
 #[derive(Args, Debug)]
 pub struct Check {
@@ -49,11 +49,9 @@ struct Document<'a> {
 impl Check {
     pub async fn run(self) -> Result<ExitCode> {
         let cancel = signal::cancelled_by_signals();
-        let repo = self.repo.clone();
-        let repo = repo.map(|url| self.git.options(url, &self.branch)).transpose()?;
         let options = CheckOptions {
             cluster: self.cluster.connect().await?,
-            repo,
+            repo: self.repo_options()?,
             status_repo: self.status.elsewhere(&self.git)?,
             status_branches: self.status.branches(),
         };
@@ -71,6 +69,18 @@ impl Check {
         let codes = checks.iter().filter(has_failed);
         let codes = codes.map(|check| check.error.unwrap_or(Kind::User).exit_code());
         Ok(codes.max().map_or(ExitCode::SUCCESS, ExitCode::from))
+    }
+
+    fn repo_options(&self) -> Result<Option<Options>> {
+        let Some(url) = self.repo.clone() else {
+            return Ok(None);
+        };
+        let options = self.git.options(url, &self.branch)?;
+        // A reconciler on this machine has the mirror of the repository for itself.
+        Ok(Some(Options {
+            state_dir: options.state_dir.join("check"),
+            ..options
+        }))
     }
 }
 

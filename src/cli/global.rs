@@ -83,8 +83,8 @@ enum LogFormat {
 }
 
 impl Global {
-    /// Sets colour and logging up for the whole process.
-    pub fn start(&self) {
+    /// Sets colour and logging up for the whole process. `is_lasting`: it works until it is stopped, and says what it does.
+    pub fn start(&self, is_lasting: bool) {
         let choice = match self.color {
             Color::Auto => ColorChoice::Auto,
             Color::Always => ColorChoice::Always,
@@ -97,6 +97,7 @@ impl Global {
         let _ = BUDGET.set(budget);
         let _ = VERBOSE.set(self.verbose > 0);
         let level = match self.verbose {
+            0 if is_lasting => LASTING,
             // What kube's client says of requests that fail, cutover says in its own words.
             0 => "warn,kube_client=off",
             1 => "warn,kube_client=off,cutover=info",
@@ -125,6 +126,11 @@ impl Global {
             .try_init();
     }
 }
+
+/// What is logged by a reconciler of which nothing else is asked: what it does, but neither the Lease, of which its notes tell, nor
+/// each of many deletions, which the line of their pass counts.
+const LASTING: &str = "warn,kube_client=off,cutover=info,cutover_controller::reconcile::lease=warn,\
+     cutover_controller::reconcile::sync::prune=warn";
 
 /// Fields that a message says itself: for programs, which read records as JSON.
 const SAID: [&str; 5] = ["applied", "changed", "deleted", "unchanged", "took_ms"];
@@ -196,6 +202,29 @@ mod tests {
             tracing::warn!(file = %name, object = ?name, took_ms = 5, "cannot read {name}");
         });
         String::from_utf8(kept.0.lock().unwrap().clone()).unwrap()
+    }
+
+    #[test]
+    fn a_reconciler_says_what_it_does_and_nothing_twice() {
+        let kept = Kept::default();
+        let to = kept.clone();
+        let lines = tracing_subscriber::fmt::layer()
+            .with_writer(move || Log {
+                safe: escape::log_line,
+                to: to.clone(),
+            })
+            .with_ansi(false)
+            .with_filter(EnvFilter::new(LASTING));
+        tracing::subscriber::with_default(tracing_subscriber::registry().with(lines), || {
+            tracing::info!(target: "cutover_controller::reconcile::sync::done", "applied 3");
+            tracing::info!(target: "cutover_controller::reconcile::intents::worker", "enters");
+            tracing::info!(target: "cutover_controller::reconcile::lease", "leading");
+            tracing::info!(target: "cutover_controller::reconcile::sync::prune", "pruned");
+            tracing::info!(target: "hyper", "connected");
+        });
+        let said = String::from_utf8(kept.0.lock().unwrap().clone()).unwrap();
+        let said: Vec<&str> = said.lines().filter_map(|line| line.rsplit(": ").next()).collect();
+        assert_eq!(said, ["applied 3", "enters"]);
     }
 
     #[test]

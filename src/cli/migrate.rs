@@ -69,9 +69,9 @@ impl Migrate {
         let own = json!({"kind": "Migration", "metadata": {"namespace": namespace}, "spec": spec});
         let full_name = migration.full_name();
         let called = format!("Migration {full_name}");
-        excluded::by_none(&self.look, &workspace, &called, &own).await?;
+        let ended = excluded::by_none(&self.look, &workspace, &called, &own).await?;
         let edit = migration.edit(&spec, subject, Some(&about), ".");
-        workspace.apply(&self.change, &self.look.git, &edit)?;
+        workspace.apply_beside(&ended, &self.change, &self.look.git, &edit)?;
         if self.wait {
             let wait = Wait::for_intent("Migration", full_name, self.look.ask.into_cluster());
             return wait.run().await;

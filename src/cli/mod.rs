@@ -143,6 +143,12 @@ impl Cli {
         Self::from_arg_matches(&matches).map_err(|error| error.format(&mut command))
     }
 
+    /// Sets colour and logging up for the whole process.
+    pub fn start(&self) {
+        self.global
+            .start(matches!(&self.command, Command::Run(run) if run.is_lasting()));
+    }
+
     /// Runs the command.
     pub fn run(self) -> Result<ExitCode> {
         match self.command {

@@ -239,6 +239,11 @@ fn positive(duration: SignedDuration) -> Duration {
 }
 
 impl Run {
+    /// Returns whether it works until it is stopped.
+    pub const fn is_lasting(&self) -> bool {
+        !self.once
+    }
+
     pub async fn run(self) -> Result<ExitCode> {
         let cancel = signal::cancelled_by_signals();
         let lease = self.lease.options()?;
@@ -399,6 +404,9 @@ fn tell(summary: &Summary) -> Result<()> {
         ))?;
         for problem in report.all_problems() {
             output::problem(&problem.message, problem.at.as_ref(), problem.hint.as_deref());
+        }
+        if let Some(left) = report.left_unpruned() {
+            output::note(format!("sync {name}: {left}"));
         }
         for waiting in report.waits().iter().filter(|waiting| !waiting.wait.overdue) {
             output::note(waiting.to_string());

@@ -51,6 +51,9 @@ pub struct Status {
     /// Go on: on a terminal each second, else whenever something has changed
     #[arg(short, long)]
     watch: bool,
+    /// 1: something failed, is unhealthy or waits for a person; 0: all is well
+    #[arg(long, conflicts_with = "watch")]
+    exit_status: bool,
     /// Ask no control plane: say what the status branch says, read at the remote of the clone in this directory
     #[arg(long)]
     recorded: bool,
@@ -122,11 +125,12 @@ impl Status {
         })?;
         let source = Observed::find(cluster).await?;
         let mut screen = Screen::new(&self);
-        self.show(&source.view().await?, &mut screen)?;
+        let view = source.view().await?;
+        self.show(&view, &mut screen)?;
         if self.watch {
             self.follow(&source, &mut screen).await?;
         }
-        Ok(ExitCode::SUCCESS)
+        self.code(&view)
     }
 
     async fn run_recorded(&self) -> Result<ExitCode> {
@@ -143,7 +147,7 @@ impl Status {
             };
             self.show(&view, &mut screen)?;
             if !self.watch {
-                return Ok(ExitCode::SUCCESS);
+                return self.code(&view);
             }
             let again = Instant::now() + AGAIN;
             loop {
@@ -206,6 +210,20 @@ impl Status {
     fn show(&self, view: &View, screen: &mut Screen) -> Result<()> {
         let part = self.part(view)?;
         screen.show(part.as_ref().unwrap_or(view), &self.layout())
+    }
+
+    /// Returns how the program ends after a view was shown.
+    fn code(&self, view: &View) -> Result<ExitCode> {
+        if !self.exit_status {
+            return Ok(ExitCode::SUCCESS);
+        }
+        let part = self.part(view)?;
+        let is_well = part.as_ref().unwrap_or(view).dashboard().is_well();
+        Ok(if is_well {
+            ExitCode::SUCCESS
+        } else {
+            ExitCode::from(Kind::User.exit_code())
+        })
     }
 
     /// Returns the part of a view that was asked for; `None`: all of it.

@@ -1,6 +1,6 @@
 //! A repository in the user's hands: finds what its files say, writes one of them, and commits just that.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -17,6 +17,7 @@ use cutover_core::lint::{self, Code, Context, Finding, MayHaveEnded, Severity};
 use cutover_core::manifest::{Manifest, Set, Source, parse};
 use cutover_core::report::MANY;
 use cutover_git::{Checkout, Message, Trailer};
+use cutover_karmada::name::ObjectKey;
 
 /// What becomes of a change.
 #[derive(Args, Debug)]
@@ -269,8 +270,19 @@ impl Workspace {
 
     /// Writes a file, commits it and pushes it, as far as that is asked for; prints what was changed.
     pub fn apply(&self, args: &ChangeArgs, git: &GitArgs, edit: &Edit) -> Result<()> {
+        self.apply_beside(&BTreeSet::new(), args, git, edit)
+    }
+
+    /// The same beside intents that are known to have ended.
+    pub fn apply_beside(
+        &self,
+        ended: &BTreeSet<ObjectKey>,
+        args: &ChangeArgs,
+        git: &GitArgs,
+        edit: &Edit,
+    ) -> Result<()> {
         let before = self.texts.get(&edit.path).map_or("", String::as_str);
-        self.check(edit)?;
+        self.check(edit, ended)?;
         files::check_writable(&self.root, &edit.path)?;
         if args.dry_run {
             let old = if before.is_empty() {
@@ -322,7 +334,7 @@ impl Workspace {
     }
 
     /// Refuses a file that says something wrong which wasn't there before.
-    fn check(&self, edit: &Edit) -> Result<()> {
+    fn check(&self, edit: &Edit, ended: &BTreeSet<ObjectKey>) -> Result<()> {
         if self.config.sync_of(&edit.path).is_none() {
             return Err(
                 Error::user(format!("{} belongs to no sync of cutover.yaml", edit.path))
@@ -331,6 +343,7 @@ impl Workspace {
         }
         let context = Context {
             may_have_ended: MayHaveEnded::of(&self.set),
+            ended: ended.clone(),
             ..Context::built_in()?
         };
         let known: Vec<Finding> = lint::check(&self.set, &context);

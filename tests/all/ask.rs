@@ -429,7 +429,8 @@ fn what_another_one_has_not_ended_with_is_not_asked_for_in_another_cluster() {
     );
     let ended = record(&json!({"phase": "Completed", "attempt": 1}));
     clone.origin.commit("cutover-status", &[(RECORD, &ended)]);
-    clone.done(&north);
+    let said = text(&clone.done(&north).stderr);
+    assert!(!said.contains("unless one has ended"), "{said}");
     // The file of the one that has ended was there before.
     assert!(text(&clone.done(&["validate"]).stderr).contains("1 warning"));
 }

@@ -193,6 +193,28 @@ fn an_api_server_that_does_not_answer_fails_and_git_is_checked_all_the_same() {
 }
 
 #[test]
+fn git_is_checked_beside_a_reconciler_that_has_the_mirror() {
+    let origin = Origin::with(&[("a.yaml", "# nothing\n")]);
+    let path = origin.path();
+    let state = tempfile::tempdir().unwrap();
+    let lock = std::fs::File::create(state.path().join("lock")).unwrap();
+    lock.lock().unwrap();
+    let output = crate::cli::cutover(&[
+        "check",
+        "-o",
+        "json",
+        "--kubeconfig",
+        "tests/cli/nobody.kubeconfig",
+        "--repo",
+        as_text(&path),
+        "--state-dir",
+        as_text(state.path()),
+    ]);
+    let (_, checks) = read(&output);
+    assert_is(&checks, "Git read", "ok", "main is at ");
+}
+
+#[test]
 fn reading_and_pushing_are_told_apart_and_nothing_is_pushed() {
     let served = Served::on(On::Sandbox);
     let origin = Origin::with(&[("a.yaml", "# nothing\n")]);

@@ -382,7 +382,7 @@ async fn a_reviewer_is_told_in_one_comment_what_a_pull_request_does() {
     | | object | where | |
     |---|---|---|---|
     | ⏸️ held back | `FlinkDeployment shop/orders` | [`apps/orders.yaml:1`](https://github.example.com/shop/fleet/blob/········/apps/orders.yaml#L1) | by Migration shop/orders-to-west |
-    | ➕ create | `Migration shop/orders-to-west` | [`intents/orders.yaml:1`](https://github.example.com/shop/fleet/blob/········/intents/orders.yaml#L1) | moves FlinkDeployment orders from where it runs to west; stops it with its state first; takes a change of its template along; rolls back if it fails |
+    | ➕ create | `Migration shop/orders-to-west` | [`intents/orders.yaml:1`](https://github.example.com/shop/fleet/blob/········/intents/orders.yaml#L1) | moves FlinkDeployment orders from east to west; stops it with its state first; takes a change of its template along; rolls back if it fails |
 
     <details><summary>1 remark</summary>
 
@@ -429,7 +429,7 @@ async fn a_reviewer_is_told_in_one_comment_what_a_pull_request_does() {
     shown!(stdout(&output), @r#"
     ::warning title=CUT0301,file=apps/db.yaml,line=1,col=1::Secret shop/db has its values in plain text: whoever reads the repository has them%0Ahint: encrypt it, or let an operator fetch it (SOPS, Sealed Secrets, External Secrets)
     ::warning title=held back%3A FlinkDeployment shop/orders,file=apps/orders.yaml,line=1,col=1::Migration shop/orders-to-west%0Aspec.image
-    ::notice title=created%3A Migration shop/orders-to-west,file=intents/orders.yaml,line=1,col=1::moves FlinkDeployment orders from where it runs to west; stops it with its state first; takes a change of its template along; rolls back if it fails
+    ::notice title=created%3A Migration shop/orders-to-west,file=intents/orders.yaml,line=1,col=1::moves FlinkDeployment orders from east to west; stops it with its state first; takes a change of its template along; rolls back if it fails
     ::notice title=cutover plan::Plan: 1 to create, 0 to change, 0 to delete, 1 held back. Hash: ················
     "#);
     assert_eq!(

@@ -208,6 +208,10 @@ pub const GUIDES: &[Guide] = &[
             example("Show all intents, and why they wait", "cutover status"),
             example("Follow one of them", "cutover status orders-to-west --watch"),
             example(
+                "Fail a script while anything is wrong or waits for a person",
+                "cutover status --exit-status",
+            ),
+            example(
                 "Read the status branch of this clone, without a control plane",
                 "cutover status --recorded",
             ),

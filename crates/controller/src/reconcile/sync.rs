@@ -626,6 +626,12 @@ fn tell(report: &SyncReport, told: &BTreeSet<String>) -> BTreeSet<String> {
         }
         now.insert(text);
     }
+    if let Some(text) = report.left_unpruned() {
+        if !told.contains(&text) {
+            tracing::info!("{text}");
+        }
+        now.insert(text);
+    }
     now
 }
 

@@ -219,6 +219,14 @@ impl WaitingFor {
     pub fn asks_a_person(&self) -> bool {
         self.code.is_for_a_person() || self.approval.is_some() || !self.offers.is_empty()
     }
+
+    /// Returns whether nothing has to happen for it to go on but that its time comes: a soak, a pause between steps, a time window.
+    pub fn is_a_matter_of_time(&self) -> bool {
+        matches!(
+            self.then.as_deref(),
+            Some("go on" | "go on with the next step" | "begin")
+        )
+    }
 }
 
 #[allow(clippy::trivially_copy_pass_by_ref, reason = "serde passes a reference")]

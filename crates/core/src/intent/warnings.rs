@@ -4,7 +4,9 @@ use std::collections::BTreeSet;
 
 use serde_json::Value;
 
+use super::migration::watch::shortened;
 use super::snapshot::Pod;
+use crate::api::WaitingFor;
 use cutover_karmada::name::{ClusterName, ObjectKey};
 
 /// What the Events of a cluster warn of about a copy and its pods, the newest first.
@@ -16,6 +18,26 @@ pub struct Warned {
 
 /// How many of them a reason bears.
 const MOST: usize = 3;
+
+/// How many characters of an Event are passed on.
+const LONGEST: usize = 200;
+
+/// Returns the last warning about the copy in a cluster, as `west: Pod web-1: Failed: why`: what was read in this pass, else what was
+/// said of the same cluster before. Nothing is decided by it.
+pub(super) fn newest(
+    cluster: &ClusterName,
+    warned: Option<&Warned>,
+    before: Option<&WaitingFor>,
+) -> Option<String> {
+    let begin = format!("{cluster}: ");
+    match warned.filter(|warned| warned.cluster == *cluster) {
+        Some(warned) => warned.said.first().map(|said| begin + &shortened(said, LONGEST)),
+        None => {
+            let said = before.and_then(|wait| wait.last_warning.clone());
+            said.filter(|said| said.starts_with(&begin))
+        }
+    }
+}
 
 /// Returns the last warnings about a copy and its pods, as `Pod web-1: Failed: why`, the newest first.
 pub fn last(events: &[Value], workload: &ObjectKey, uid: Option<&str>, pods: &[Pod]) -> Vec<String> {
@@ -122,5 +144,23 @@ mod tests {
                 "Deployment web: Failed: of the copy",
             ]
         );
+    }
+
+    #[test]
+    fn what_was_said_stays_until_something_newer_is_read_of_the_same_cluster() {
+        let west = ClusterName::new("west");
+        let warned = |cluster: &str| Warned {
+            cluster: ClusterName::new(cluster),
+            said: vec!["Pod web-1: Failed: no image".to_owned()],
+        };
+        let said = newest(&west, Some(&warned("west")), None);
+        assert_eq!(said.as_deref(), Some("west: Pod web-1: Failed: no image"));
+        let before: WaitingFor = serde_json::from_value(json!({
+            "reason": "west to be healthy", "since": "2026-03-01T10:00:00Z", "lastWarning": said,
+        }))
+        .unwrap();
+        assert_eq!(newest(&west, None, Some(&before)), said);
+        assert_eq!(newest(&west, Some(&warned("east")), Some(&before)), said);
+        assert_eq!(newest(&ClusterName::new("east"), None, Some(&before)), None);
     }
 }

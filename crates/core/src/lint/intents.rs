@@ -104,11 +104,12 @@ fn rivals(kind: &str, set: &Set, findings: &mut Vec<Finding>) {
 /// Files don't say what has ended: whoever keeps the files of moves that are over is told once for each. Two of which neither
 /// can have ended, and of which only one can have its way, are an error.
 fn turns(set: &Set, context: &Context, findings: &mut Vec<Finding>) {
+    let is_over = |intent: &Manifest| is_called_off(&intent.value) || context.ended.contains(&intent.key);
     let once: Vec<&Manifest> = ONCE
         .iter()
         .flat_map(|kind| set.of_kind(GROUP, kind))
         .map(|intent| &**intent)
-        .filter(|intent| !is_called_off(&intent.value))
+        .filter(|intent| !is_over(intent))
         .collect();
     let mut by_workload: BTreeMap<Workload<'_>, Vec<&Manifest>> = BTreeMap::new();
     for intent in &once {
@@ -159,10 +160,7 @@ fn turns(set: &Set, context: &Context, findings: &mut Vec<Finding>) {
             findings.push(Finding::new(Code::TakesTurns, at, message).hint(hint));
         }
     }
-    for evacuation in set
-        .of_kind(GROUP, "Evacuation")
-        .filter(|intent| !is_called_off(&intent.value))
-    {
+    for evacuation in set.of_kind(GROUP, "Evacuation").filter(|intent| !is_over(intent)) {
         covered(evacuation, &once, findings);
         findings.extend(
             once.iter()

@@ -116,6 +116,8 @@ pub struct Context {
     /// How many findings there may be.
     pub budget: Budget,
     pub may_have_ended: MayHaveEnded,
+    /// Intents that are known to have ended: they take nothing from others.
+    pub ended: BTreeSet<ObjectKey>,
 }
 
 /// Which intents stood in the repository before, so that they may have come to their end.
@@ -157,6 +159,7 @@ impl Context {
             now: None,
             budget: Budget::default(),
             may_have_ended: MayHaveEnded::None,
+            ended: BTreeSet::new(),
         })
     }
 }

@@ -922,6 +922,13 @@ spec:
     let told = check(&set_of(&both), &known);
     let told: Vec<Code> = told.iter().map(|finding| finding.code).collect();
     assert_eq!(told, [Code::TakesTurns]);
+    let first = set_of(MIGRATION);
+    let first = first.of_kind(crate::api::GROUP, "Migration");
+    let known = Context {
+        ended: first.map(|one| one.key.clone()).collect(),
+        ..Context::built_in().unwrap()
+    };
+    assert_eq!(check(&set_of(&both), &known), []);
     assert!(check_text(&format!("{MIGRATION}{ORDERS}{evacuation}")).contains("error[CUT0113]: "));
     // One begins where the other one ends.
     assert_eq!(turns(&format!("{MIGRATION}---\n{back}{ORDERS}")), 0);

@@ -7,7 +7,7 @@ use serde::Serialize;
 
 use super::ChangeSet;
 use crate::redact;
-use cutover_karmada::name::ObjectKey;
+use cutover_karmada::name::{ClusterName, ObjectKey};
 
 /// What an intent would do, as far as could be seen. Everything in it is for people.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, JsonSchema)]
@@ -24,6 +24,9 @@ pub struct Forecast {
     #[serde(skip_serializing_if = "Vec::is_empty")]
     #[schemars(default)]
     pub moves: Vec<ForecastMove>,
+    /// Where the workload of a Migration was seen to run.
+    #[serde(skip)]
+    pub from: Option<ClusterName>,
 }
 
 /// A workload that would leave a cluster.

@@ -8,14 +8,19 @@ use crate::api::{
 };
 use cutover_karmada::name::{ClusterName, ObjectKey};
 
-/// Returns what an object asks cutover to do; `None` if it is no intent, or has a form that this release doesn't know.
-pub(super) fn of_intent(object: &Value, suspends: &[ObjectKey]) -> Option<String> {
+/// Returns what an object asks cutover to do; `None` if it is no intent, or has a form that this release doesn't know. `from`: where
+/// the workload of a Migration was seen to run.
+pub(super) fn of_intent(
+    object: &Value,
+    suspends: &[ObjectKey],
+    from: Option<&ClusterName>,
+) -> Option<String> {
     let text = |field: &str| object.get(field).and_then(Value::as_str);
     if text("apiVersion") != Some(api::API_VERSION) {
         return None;
     }
     match text("kind")? {
-        "Migration" => of_migration(object),
+        "Migration" => of_migration(object, from),
         "Suspension" => of_suspension(object, suspends),
         "Evacuation" => of_evacuation(object),
         "Rebalance" => of_rebalance(object),
@@ -241,11 +246,11 @@ fn of_moves(spec: &MovesSpec) -> Vec<String> {
     parts
 }
 
-fn of_migration(object: &Value) -> Option<String> {
+fn of_migration(object: &Value, seen: Option<&ClusterName>) -> Option<String> {
     let migration: Migration = serde_json::from_value(object.clone()).ok()?;
     let spec = &migration.spec;
     let workload = &spec.workload;
-    let from = spec.from.as_ref().map_or_else(
+    let from = spec.from.as_ref().or(seen).map_or_else(
         || "from where it runs".to_owned(),
         |from| format!("from {}", from.as_str()),
     );

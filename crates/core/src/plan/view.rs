@@ -104,6 +104,8 @@ impl Shown<'_> {
 
     /// Returns what it asks for, if it is an intent that comes or changes.
     pub(crate) fn story(&self) -> Option<String> {
-        story::of_intent(self.after.as_ref()?, &self.change.suspends)
+        let forecast = self.change.forecast.as_ref();
+        let from = forecast.and_then(|forecast| forecast.from.as_ref());
+        story::of_intent(self.after.as_ref()?, &self.change.suspends, from)
     }
 }

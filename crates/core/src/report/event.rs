@@ -3,7 +3,7 @@
 use jiff::{SignedDuration, Timestamp};
 
 use super::account::{next, reason, untouched};
-use super::{duration, instant, names};
+use super::{brief, duration, instant, names};
 use crate::api::{Migration, MigrationStatus, Phase, Progress, WaitCode};
 use crate::redact;
 use cutover_base::escape;
@@ -26,9 +26,9 @@ pub struct EventRecord {
 
 impl EventRecord {
     /// `note` is cut where it is longer than an API server takes, and holds no credential that can be recognised; it is
-    /// one line in which nothing is hidden.
+    /// one line in which nothing is hidden, with uids and markers in short.
     pub fn new(warning: bool, reason: impl Into<String>, note: &str) -> Self {
-        let mut note = escape::prose(&redact::text(note));
+        let mut note = escape::prose(&redact::text(&brief(note)));
         if note.len() > NOTE {
             let fits = (0..=NOTE - '…'.len_utf8())
                 .rev()
@@ -107,7 +107,7 @@ pub fn long_wait(status: &impl Progress, now: Timestamp) -> Option<EventRecord> 
     if let Some(warning) = &wait.last_warning {
         note = format!("{note}; last warning: {warning}");
     }
-    Some(EventRecord::new(true, "Waiting", &note))
+    Some(EventRecord::new(!wait.is_a_matter_of_time(), "Waiting", &note))
 }
 
 fn entered(is: &Migration, was: &MigrationStatus) -> Vec<EventRecord> {
@@ -347,10 +347,35 @@ mod tests {
     }
 
     #[test]
+    fn a_wait_that_ends_well_by_itself_is_no_warning() {
+        let since: Timestamp = AT.parse().unwrap();
+        let is_warning = |then: Option<&str>| {
+            let wait = json!({"code": "Evidence", "reason": "west to stay healthy for 60s", "since": AT,
+                "until": "2026-03-01T10:01:00Z", "then": then});
+            let status = migration(json!({"phase": "Verify", "waitingFor": wait}))
+                .status
+                .unwrap();
+            long_wait(&status, since + LONG_WAIT).unwrap().warning
+        };
+        for then in ["go on", "go on with the next step", "begin"] {
+            assert!(!is_warning(Some(then)), "{then}");
+        }
+        for then in [
+            Some("roll back"),
+            Some("go on without the state that it would leave"),
+            None,
+        ] {
+            assert!(is_warning(then), "{then:?}");
+        }
+    }
+
+    #[test]
     fn a_note_fits_and_holds_no_credentials() {
         let long = EventRecord::new(false, "A", &"é".repeat(2000));
         assert!(long.note.len() <= NOTE && long.note.ends_with('…'));
         let secret = EventRecord::new(false, "A", "cannot fetch https://ci:s3cret@git.example.com/x");
         assert!(!secret.note.contains("s3cret"), "{}", secret.note);
+        let marked = EventRecord::new(false, "A", "marker 31edc447-d709-47c0-99c0-e2869b102ddc.1.2");
+        assert_eq!(marked.note, "marker 31edc447.1.2");
     }
 }

@@ -92,7 +92,7 @@ fn by_itself(one: &Summary, now: Timestamp, which: &str) -> Option<String> {
     }
     if let Some((wait, timed)) = wait.and_then(|wait| Some((wait, timed(wait, now, which)?))) {
         // What is waited for comes first; that it doesn't come is the exception.
-        let is_limit = wait.then.as_deref().is_some_and(|then| then != "go on");
+        let is_limit = wait.then.is_some() && !wait.is_a_matter_of_time();
         let waits = is_limit && wait.code == WaitCode::Evidence;
         return Some(if waits {
             format!("it continues as soon as this happens; otherwise {timed}")

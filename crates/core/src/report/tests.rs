@@ -240,6 +240,7 @@ fn what_waits_is_told_together_and_is_no_news() {
     SYNC   REVISION  IN SYNC  HELD BACK  WAITING  PROBLEMS
     fleet  01234567  6        0          2        0
       Deployment shop/web and 1 more wait since 2026-03-01 10:00:00 UTC for Deployment shop/db: 1 of 3 replicas updated, until 2026-03-01 10:05:00 UTC
+
     no intents
     ");
 }
@@ -280,6 +281,7 @@ fn problems_of_the_desired_state_come_with_position_and_hint() {
       "name" is written twice | <b>
       --> apps/orders.yaml:4:3
       hint: remove one of them
+
     no intents
     "#);
     assert_snapshot!(View::of(&overview).json().unwrap(), @r#"

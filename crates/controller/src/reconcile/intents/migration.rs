@@ -24,7 +24,7 @@ use cutover_karmada::name::ObjectKey;
 const TRIED_AGAIN: Duration = Duration::from_mins(1);
 
 /// How often Events are read for what a phase waits for.
-const WARNED_AGAIN: Duration = Duration::from_secs(30);
+pub(super) const WARNED_AGAIN: Duration = Duration::from_secs(30);
 
 #[derive(Debug, Default)]
 pub(super) struct MigrationController {

@@ -21,7 +21,7 @@ use cutover_core::intent::custody::canary_name;
 use cutover_core::intent::dependencies::{Presence, Reference};
 use cutover_core::intent::other_managers::OtherManager;
 use cutover_core::intent::scalers::{self, Scaler};
-use cutover_core::intent::snapshot::Sampled;
+use cutover_core::intent::snapshot::{Member, Sampled};
 use cutover_core::intent::warnings::{self, Warned};
 use cutover_core::intent::{self, Seen, Snapshot, migration};
 use cutover_core::profile::{self, Profile};
@@ -174,18 +174,45 @@ pub(super) async fn warnings(parts: &Parts, status: &MigrationStatus, snapshot: 
     let Some(target) = status.journal_in_force().map(|journal| &journal.target) else {
         return Vec::new();
     };
-    warnings_in(parts, target, snapshot).await.unwrap_or_default()
+    let Ok(member) = snapshot.member(target) else {
+        return Vec::new();
+    };
+    let said = warnings_in(parts, target, &snapshot.workload, member).await;
+    said.unwrap_or_default()
 }
 
 /// Reads what the Events of a cluster say of a copy that a phase has waited for long. What can't be read isn't told.
 pub(super) async fn warned(parts: &Parts, cluster: ClusterName, snapshot: &Snapshot) -> Option<Warned> {
-    let said = warnings_in(parts, &cluster, snapshot).await?;
+    let member = snapshot.member(&cluster).ok()?;
+    let said = warnings_in(parts, &cluster, &snapshot.workload, member).await?;
     Some(Warned { cluster, said })
 }
 
-async fn warnings_in(parts: &Parts, cluster: &ClusterName, snapshot: &Snapshot) -> Option<Vec<String>> {
-    let member = snapshot.member(cluster).ok()?;
-    let namespace = snapshot.workload.namespace.as_deref();
+/// The same where the pods of the copy were not looked at.
+pub(super) async fn warned_with_pods(
+    around: Around<'_>,
+    cluster: ClusterName,
+    copy: &Member,
+    selector: &Selector,
+) -> Option<Warned> {
+    let (parts, workload) = (around.parts, around.workload);
+    let reader = parts.cluster.member(&cluster);
+    let pods = selector.pods(&reader, workload.namespace.as_deref(), around.instant());
+    let copy = Member {
+        pods: tokio::time::timeout(AT_ONCE, pods).await.ok()?,
+        ..copy.clone()
+    };
+    let said = warnings_in(parts, &cluster, workload, &copy).await?;
+    Some(Warned { cluster, said })
+}
+
+async fn warnings_in(
+    parts: &Parts,
+    cluster: &ClusterName,
+    workload: &ObjectKey,
+    member: &Member,
+) -> Option<Vec<String>> {
+    let namespace = workload.namespace.as_deref();
     // Nobody runs meanwhile: a member that doesn't answer at once isn't waited for.
     let reader = parts.cluster.member(cluster);
     let read = tokio::time::timeout(AT_ONCE, reader.warnings(namespace)).await;
@@ -195,7 +222,7 @@ async fn warnings_in(parts: &Parts, cluster: &ClusterName, snapshot: &Snapshot) 
     let copy = member.object.get().ok().and_then(Option::as_ref);
     let uid = copy.and_then(|copy| copy.pointer("/metadata/uid")?.as_str());
     let pods = member.pods.get().map(Vec::as_slice).unwrap_or_default();
-    Some(warnings::last(&events, &snapshot.workload, uid, pods))
+    Some(warnings::last(&events, workload, uid, pods))
 }
 
 /// A kind that isn't served is told by Preflight; one that was served when the attempt began keeps its scope.

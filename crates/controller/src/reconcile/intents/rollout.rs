@@ -5,11 +5,14 @@ use std::collections::BTreeSet;
 use futures::future::{join, join_all};
 use serde::Deserialize;
 use serde_json::Value;
+use tokio::time::Instant;
 
 use super::around::Around;
 use super::execute::{self, Sent};
 use super::kind::{Input, Kind};
-use super::{Parts, Wanted, metrics, other_managers, others, wake};
+use super::members::Selector;
+use super::migration::WARNED_AGAIN;
+use super::{Parts, Wanted, metrics, observe, other_managers, others, wake};
 use cutover_cluster::Lookup;
 use cutover_core::api::{
     Rollout, RolloutPhase as Phase, RolloutSpec, RolloutStatus, SYNC_MANAGER, WorkloadRef,
@@ -17,13 +20,18 @@ use cutover_core::api::{
 use cutover_core::error::Error;
 use cutover_core::intent::control_plane::Named;
 use cutover_core::intent::rollout::{self, Goal, Snapshot};
+use cutover_core::intent::warnings::Warned;
 use cutover_core::intent::{ControlPlane, Effect, Needs, Seen, Step};
 use cutover_core::plan::{Decision, owned_matches};
+use cutover_core::profile::Profile;
 use cutover_core::report::{self, EventRecord};
-use cutover_karmada::name::ObjectKey;
+use cutover_karmada::name::{ClusterName, ObjectKey};
 
 #[derive(Debug, Default)]
-pub(super) struct RolloutController;
+pub(super) struct RolloutController {
+    /// When the Events of a member were read last for what is waited for.
+    warned: Option<Instant>,
+}
 
 impl Kind for RolloutController {
     type Intent = Rollout;
@@ -55,7 +63,14 @@ impl Kind for RolloutController {
                 gvk: &gvk,
             },
         };
-        Box::pin(look.snapshot()).await
+        let mut snapshot = Box::pin(look.snapshot()).await;
+        if self.warned.is_none_or(|at| at.elapsed() >= WARNED_AGAIN)
+            && let Some(cluster) = rollout::troubled(status, (parts.clock)())
+        {
+            snapshot.warned = Box::pin(look.warned(cluster, &snapshot)).await;
+            self.warned = Some(Instant::now());
+        }
+        snapshot
     }
 
     fn watched_keys(intent: &Rollout, snapshot: &Snapshot) -> BTreeSet<ObjectKey> {
@@ -164,6 +179,16 @@ impl Reader<'_> {
             .await;
         }
         snapshot
+    }
+
+    /// Reads what the Events of a cluster say of a copy that was waited for long. What can't be read isn't told.
+    async fn warned(&self, cluster: ClusterName, snapshot: &Snapshot) -> Option<Warned> {
+        let journal = self.status.journal.as_ref()?;
+        let profile = Profile::compile("in force", &journal.profile).ok();
+        let template = snapshot.plane.template.get().ok().and_then(Option::as_ref);
+        let selector = Selector::of(None, profile.as_ref(), template);
+        let copy = snapshot.members.get(&cluster)?;
+        observe::warned_with_pods(self.around, cluster, copy, &selector).await
     }
 
     /// What the template is to be, as Git and the status say: nothing is sent for that.

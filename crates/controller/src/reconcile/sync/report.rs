@@ -179,6 +179,19 @@ impl SyncReport {
         waits.into_values().collect()
     }
 
+    /// Says how many objects stay that Git no longer has, because the sync doesn't prune; `None`: none is known.
+    pub fn left_unpruned(&self) -> Option<String> {
+        let left = match self.orphaned.as_slice() {
+            [] => return None,
+            [only] => format!("{only} is not in Git any more and stays"),
+            [first, rest @ ..] => format!(
+                "{first} and {} more objects are not in Git any more and stay",
+                rest.len()
+            ),
+        };
+        Some(format!("{left}: prune is off in cutover.yaml"))
+    }
+
     /// Returns what somebody has changed and isn't corrected: the fields, and who.
     pub fn drifted(&self) -> impl Iterator<Item = (&ObjectKey, String)> {
         self.objects

@@ -441,7 +441,7 @@ impl Unmarked<'_> {
     /// Says what is waited for.
     pub fn wait(&self) -> String {
         match self {
-            Self::Late(cluster) => format!("{cluster}: the Work has not the current marker yet"),
+            Self::Late(cluster) => format!("{cluster}: the Work does not carry the current marker yet"),
             Self::NoWork(cluster) => format!("{cluster}: no Work yet"),
         }
     }

@@ -10,14 +10,12 @@ use crate::api::{OnFailure, quoted};
 use crate::intent::check;
 use crate::intent::proof::{Healthy, NotProved};
 use crate::intent::snapshot::Pod;
+use crate::intent::warnings;
 use crate::redact;
 use cutover_karmada::name::ClusterName;
 
 /// How many characters of somebody else's message are passed on.
 const LONGEST: usize = 300;
-
-/// How many characters of an Event are passed on.
-const WARNING: usize = 200;
 
 /// How long a phase may take before Events are read for what it waits for: most come to their end before.
 const WARNS_AFTER: SignedDuration = SignedDuration::from_secs(15);
@@ -157,24 +155,10 @@ impl Operation<'_> {
         is_unwell.then(|| cluster.clone())
     }
 
-    /// Returns the last warning about the copy that is waited for, as `west: Pod web-1: Failed: why`: what was read in this pass, else
-    /// what was said of the same cluster before. Nothing is decided by it.
+    /// Returns the last warning about the copy that is waited for.
     pub(super) fn last_warning(&self) -> Option<String> {
-        let cluster = self.troubled()?;
-        let begin = format!("{cluster}: ");
-        match self
-            .snapshot()
-            .warned
-            .as_ref()
-            .filter(|warned| warned.cluster == cluster)
-        {
-            Some(warned) => warned.said.first().map(|said| begin + &shortened(said, WARNING)),
-            None => {
-                let before = self.input.status.common.waiting_for.as_ref();
-                let said = before.and_then(|wait| wait.last_warning.clone());
-                said.filter(|said| said.starts_with(&begin))
-            }
-        }
+        let before = self.input.status.common.waiting_for.as_ref();
+        warnings::newest(&self.troubled()?, self.snapshot().warned.as_ref(), before)
     }
 
     /// A target of which its operator says that it has failed isn't waited for: nobody else runs meanwhile.
@@ -250,7 +234,7 @@ fn brief(text: &str) -> String {
 }
 
 /// The same, at most so many characters.
-fn shortened(text: &str, longest: usize) -> String {
+pub(in crate::intent) fn shortened(text: &str, longest: usize) -> String {
     let text = redact::text(text);
     let line = text.trim().lines().next().unwrap_or_default();
     let mut brief: String = line

@@ -72,17 +72,18 @@ impl Operation<'_> {
                     let wait = match (cluster.state, &cluster.why) {
                         (State::Soaking, _) => {
                             let reason = format!("{name} to stay healthy for {soak:#}");
-                            Some((reason, released.healthy.map(|_| now + (soak - healthy))))
+                            let until = released.healthy.map(|_| now + (soak - healthy));
+                            let wait = Wait::evidence(reason).until(until);
+                            Some(if until.is_some() { wait.then("go on") } else { wait })
                         }
                         (State::Released, Some(why)) => {
-                            Some((why.clone(), released.ill.map(|_| now + (limit - ill))))
+                            let until = released.ill.map(|_| now + (limit - ill));
+                            Some(Wait::evidence(why.clone()).until(until))
                         }
                         _ => None,
                     };
-                    if let Some((reason, until)) = wait {
-                        judged
-                            .wait
-                            .get_or_insert(Interrupt::WaitFor(Wait::evidence(reason).until(until)));
+                    if let Some(wait) = wait {
+                        judged.wait.get_or_insert(Interrupt::WaitFor(wait));
                     }
                 }
                 all.push(cluster);

@@ -17,7 +17,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::convert::Infallible;
 use std::time::Duration;
 
-use jiff::SignedDuration;
+use jiff::{SignedDuration, Timestamp};
 use serde_json::Value;
 
 pub use goal::{Goal, goal};
@@ -31,13 +31,20 @@ use super::operation::{self, Kind, Next, Outcome, Wait};
 use super::other_managers::OtherManager;
 use super::seen::{NotKnown, Seen};
 use super::snapshot::{Member, Sampled};
-use crate::api::{Finding, Rollout, RolloutPhase as Phase, RolloutRevision, RolloutSpec, RolloutStatus};
+use super::warnings::{self, Warned};
+use crate::api::{
+    Finding, Rollout, RolloutCluster, RolloutClusterState as State, RolloutPhase as Phase, RolloutRevision,
+    RolloutSpec, RolloutStatus, watched,
+};
 use cutover_karmada::name::{ClusterName, ObjectKey};
 
 /// How soon everything is looked at again at the latest, whatever is heard: while something is expected, and while only a person
 /// or a commit can change something.
 const LATER: Duration = Duration::from_secs(2);
 const SELDOM: Duration = Duration::from_secs(30);
+
+/// How long a released cluster may be unhealthy before its Events are read: most become healthy before.
+const WARNS_AFTER: SignedDuration = SignedDuration::from_secs(15);
 
 /// How long a Work may be missing before the pin is renewed, and with it every Work is made anew.
 const PATIENCE: SignedDuration = SignedDuration::from_secs(10);
@@ -63,6 +70,8 @@ pub struct Snapshot {
     pub others: Others,
     /// Who applies the template beside this tool; read before something begins.
     pub other_managers: Vec<OtherManager>,
+    /// What the Events of the cluster that [`troubled`] names warn of, where they were read.
+    pub warned: Option<Warned>,
 }
 
 impl Snapshot {
@@ -77,6 +86,7 @@ impl Snapshot {
             metrics: BTreeMap::new(),
             others: Others::new(),
             other_managers: Vec::new(),
+            warned: None,
         }
     }
 }
@@ -110,6 +120,21 @@ pub fn judged(status: &RolloutStatus, plane: &ControlPlane) -> BTreeSet<ClusterN
         Phase::Undoing => synced.collect(),
         _ => BTreeSet::new(),
     }
+}
+
+/// Returns the released cluster that is waited for, and has not been healthy for so long that its Events are read.
+pub fn troubled(status: &RolloutStatus, now: Timestamp) -> Option<ClusterName> {
+    let journal = status
+        .journal
+        .as_ref()
+        .filter(|_| status.phase == Phase::Rolling)?;
+    let is_waited_for = |one: &&RolloutCluster| matches!(one.state, State::Released | State::Soaking);
+    let first = status.clusters.iter().find(is_waited_for)?;
+    if first.state != State::Released || first.why.is_none() {
+        return None;
+    }
+    let ill = journal.released.get(&first.name)?.ill.as_ref();
+    (watched::elapsed(ill, now) >= WARNS_AFTER).then(|| first.name.clone())
 }
 
 /// Decides what one pass does.
@@ -149,6 +174,12 @@ impl Kind for Rollout {
     /// How soon a rollout looks again without any change depends on how long it has waited.
     fn pace(operation: &Operation<'_>, wait: &Wait) -> Duration {
         operation.patience(wait, LATER, SELDOM)
+    }
+
+    fn last_warning(operation: &Operation<'_>) -> Option<String> {
+        let cluster = troubled(&operation.status, operation.input.now)?;
+        let before = operation.input.status.common.waiting_for.as_ref();
+        warnings::newest(&cluster, operation.snapshot().warned.as_ref(), before)
     }
 
     fn close(operation: &mut Operation<'_>) {

@@ -301,7 +301,7 @@ impl<'a> Operation<'a> {
 }
 
 fn not_current(cluster: &ClusterName) -> String {
-    format!("{cluster}: the copy has not the current marker yet")
+    format!("{cluster}: the copy does not carry the current marker yet")
 }
 
 fn marker_of(copy: &Value) -> Option<&str> {

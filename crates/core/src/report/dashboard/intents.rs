@@ -8,7 +8,7 @@ use jiff::{SignedDuration, Timestamp};
 
 use super::lines::{Line, plain_words, table};
 use super::{Layout, migration};
-use crate::api::{Migration, Standing, WaitingFor};
+use crate::api::{Migration, Standing, TimeSpan, WaitingFor};
 use crate::report::fold::{Alike, folded};
 use crate::report::summary::Summary;
 use crate::report::told::{BAD, BUSY, GOOD, NAME, QUIET, finding_line, styled};
@@ -217,7 +217,7 @@ pub fn wait_lines(one: &Summary, layout: &Layout) -> Vec<Line> {
     let mut lines = wait_reason(wait, false, layout);
     // What has to stay so counts from where that began; a limit, from the beginning of the phase.
     let phase = one.common.steps.last().map(|step| step.started_at);
-    let stays = wait.then.as_deref() == Some("go on");
+    let stays = wait.is_a_matter_of_time();
     let from = phase.filter(|_| !stays).unwrap_or(wait.since);
     lines.extend(wait.until.and_then(|until| bar(from, until, stays, layout.now)));
     lines
@@ -302,6 +302,36 @@ impl Layout {
     /// Returns words as they are shown: whole only on request.
     pub(super) fn words(&self, text: &str) -> String {
         let text = super::super::brief(text);
-        if self.verbose { text } else { plain_words(&text) }
+        spelt(&if self.verbose { text } else { plain_words(&text) })
+    }
+}
+
+/// Spells lengths of time as the rest of a screen does: `for 60s` as in a spec is `for 1 min 0 s`.
+fn spelt(text: &str) -> String {
+    let mut before = "";
+    let words = text.split(' ').map(|word| {
+        let is_length = std::mem::replace(&mut before, word) == "for";
+        let length = word.parse::<TimeSpan>().ok().filter(|_| is_length);
+        length.map_or_else(|| word.to_owned(), |length| duration(length.length()))
+    });
+    let words: Vec<String> = words.collect();
+    words.join(" ")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn lengths_of_time_are_spelt_as_the_rest_of_a_screen() {
+        assert_eq!(
+            spelt("west to stay healthy for 60s"),
+            "west to stay healthy for 1 min 0 s"
+        );
+        assert_eq!(
+            spelt("wait for 1h30m or for  80m"),
+            "wait for 1 h 30 min or for  80m"
+        );
+        assert_eq!(spelt("pod web-1 for orders, 60s"), "pod web-1 for orders, 60s");
     }
 }

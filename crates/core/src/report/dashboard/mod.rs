@@ -26,6 +26,12 @@ pub use migration::migration_lines;
 pub(super) use lines::Line;
 pub(super) use migration::summary as migration_summary;
 
+/// The headline where no intent is there, and no workload is unwell.
+const NOTHING: &str = "Nothing is under way";
+
+/// What the headline begins with if nothing is wrong.
+const WELL: [&str; 2] = ["All is well", "All intents are well"];
+
 /// How a status is laid out.
 #[derive(Clone, Copy, Debug)]
 pub struct Layout {
@@ -88,6 +94,10 @@ impl Dashboard {
             intents::add(&entries, layout, &mut page);
         }
         if entries.is_empty() {
+            // A wide table of workloads ends with an empty line.
+            if !page.is_empty() && !layout.wide {
+                page.push(Line::new(""));
+            }
             page.push(Line::new("no intents"));
         }
         // The control plane doesn't know how the syncs stand.
@@ -105,14 +115,31 @@ impl Dashboard {
         let has_content = !self.intents.has_no_intents()
             || !self.syncs.is_empty()
             || self.copies.as_ref().is_some_and(|copies| copies.ailing() > 0);
-        if has_content && !self.is_part {
-            let known = headline::Known {
-                syncs: headline::SyncCounts::of_snapshot(&self.syncs),
-                has_syncs: !self.syncs.is_empty(),
-                ailing: self.copies.as_ref().map_or(0, Copies::ailing),
-            };
-            let line = headline::line(&self.intents, known);
-            page.push(Line::new(styled(NAME, line)).hanging(0));
-        }
+        let has_workloads = self
+            .copies
+            .as_ref()
+            .is_some_and(|copies| !copies.workloads.is_empty());
+        let line = match (has_content, has_workloads) {
+            _ if self.is_part => return,
+            (true, _) => self.headline(),
+            (false, true) => NOTHING.to_owned(),
+            (false, false) => return,
+        };
+        page.push(Line::new(styled(NAME, line)).hanging(0));
+    }
+
+    fn headline(&self) -> String {
+        let known = headline::Known {
+            syncs: headline::SyncCounts::of_snapshot(&self.syncs),
+            has_syncs: !self.syncs.is_empty(),
+            ailing: self.copies.as_ref().map_or(0, Copies::ailing),
+        };
+        headline::line(&self.intents, known)
+    }
+
+    /// Returns whether nothing is wrong and nothing waits for a person, as the headline has it; of a part, as its own would.
+    pub fn is_well(&self) -> bool {
+        let line = self.headline();
+        WELL.iter().any(|well| line.starts_with(well))
     }
 }

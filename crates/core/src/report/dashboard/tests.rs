@@ -429,6 +429,30 @@ fn nothing_is_well_that_is_not_known_to_be() {
         ..Overview::default()
     };
     assert_eq!(first(&View::of(&synced)), "All is well");
+    let is_well = |view: &View| view.dashboard().is_well();
+    assert!(is_well(&View::of(&synced)) && is_well(&view(vec![ended("m", "Completed", &json!({}))])));
+    let asks = json!({"code": "Approval", "approval": "Handoff"});
+    let asks = waiting("m", "approval to begin Handoff", "2026-03-01T10:00:00Z", &asks);
+    for unwell in [
+        ailing,
+        view(vec![ended("m", "Failed", &json!({}))]),
+        view(vec![asks.clone()]),
+        view(vec![asks]).only(|_, _, _| true),
+    ] {
+        assert!(!is_well(&unwell), "{}", printed(&unwell, &at(200)));
+    }
+}
+
+#[test]
+fn a_control_plane_without_intents_has_a_headline_above_its_workloads() {
+    let healthy = json!({"clusterName": "west", "applied": true, "health": "Healthy"});
+    let copies = Copies::of(
+        &[binding("Deployment", "web", &json!([healthy]))],
+        &[] as &[Value],
+    );
+    let text = printed(&view(Vec::new()).with_copies(copies), &at(80));
+    assert!(text.starts_with("Nothing is under way\n\nWORKLOAD"), "{text}");
+    assert!(text.contains("\n\nno intents\n"), "{text}");
 }
 
 #[test]

@@ -62,7 +62,7 @@ pub fn failover_forecast(
         because,
         steps,
         remarks,
-        moves: Vec::new(),
+        ..Forecast::default()
     }
 }
 

@@ -70,6 +70,7 @@ pub fn moves_forecast<A: MoveStrategy>(spec: &A, status: &MovesStatus<A>, came: 
         steps,
         remarks,
         moves: movable.iter().map(|one| arrow(one)).collect(),
+        from: None,
     }
 }
 

@@ -47,7 +47,7 @@ pub fn rollout_forecast(
         because,
         steps: steps(strategy, &waves),
         remarks,
-        moves: Vec::new(),
+        ..Forecast::default()
     }
 }
 
@@ -87,7 +87,7 @@ pub fn rollout_policy_forecast(spec: &RolloutPolicySpec, selected: Option<&[Obje
         because: vec![because],
         steps: steps(strategy, &asked(strategy)),
         remarks,
-        moves: Vec::new(),
+        ..Forecast::default()
     }
 }
 

@@ -39,7 +39,7 @@ pub fn shift_forecast(
         because,
         steps,
         remarks: vec![floor],
-        moves: Vec::new(),
+        ..Forecast::default()
     }
 }
 

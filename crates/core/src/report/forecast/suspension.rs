@@ -44,7 +44,7 @@ pub fn suspension_forecast(
         because,
         steps,
         remarks,
-        moves: Vec::new(),
+        ..Forecast::default()
     }
 }
 

@@ -144,6 +144,7 @@ impl Move {
             because,
             steps: steps.collect(),
             remarks,
+            from: self.preview.source.clone(),
             moves: Vec::new(),
         }
     }
