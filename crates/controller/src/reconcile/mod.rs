@@ -17,6 +17,7 @@ mod running;
 mod settings;
 pub mod sync;
 mod templates;
+mod unhealthy;
 mod verdicts;
 
 pub use offline::plan_offline;

@@ -9,7 +9,8 @@ use super::sync::{LeftBehind, ObjectReport, ObjectResult, PruneReport, SyncRepor
 use cutover_cluster::{News, Observer};
 use cutover_core::api;
 use cutover_core::report::{
-    HeldObject, LeftOverview, ObjectNote, Overview, Problem, SyncOverview, WaitOverview, Web,
+    HeldObject, LeftOverview, ObjectNote, Overview, Problem, SyncOverview, UnhealthyWorkload, WaitOverview,
+    Web,
 };
 use cutover_karmada::name::ObjectKey;
 
@@ -26,16 +27,19 @@ pub(super) struct Seen {
     observer: Observer,
     reports: Vec<Reports>,
     left_behind: watch::Receiver<Vec<LeftBehind>>,
+    unhealthy: watch::Receiver<Vec<UnhealthyWorkload>>,
     web: Option<Web>,
 }
 
 impl Seen {
     pub(super) fn new(observer: Observer, reports: Vec<Reports>) -> Self {
         let (_nobody, left_behind) = watch::channel(Vec::new());
+        let (_nobody, unhealthy) = watch::channel(Vec::new());
         Self {
             observer,
             reports,
             left_behind,
+            unhealthy,
             web: None,
         }
     }
@@ -50,16 +54,21 @@ impl Seen {
         Self { left_behind, ..self }
     }
 
+    /// Tells which workloads are unhealthy, too.
+    pub(super) fn with_unhealthy(self, unhealthy: watch::Receiver<Vec<UnhealthyWorkload>>) -> Self {
+        Self { unhealthy, ..self }
+    }
+
     /// Returns what tells of changes of intents.
     pub(super) fn news(&self) -> News {
         self.observer.news()
     }
 
-    /// Returns when a sync has reported since the last overview, or something was left behind.
+    /// Returns when a sync has reported since the last overview, something was left behind, or other workloads are unhealthy.
     pub(super) async fn reported(&self) {
         let latest = self.reports.iter().map(|reports| changed(reports.latest.clone()));
-        let left = std::iter::once(changed(self.left_behind.clone()));
-        let _ = futures::future::select_all(left.chain(latest)).await;
+        let others = [changed(self.left_behind.clone()), changed(self.unhealthy.clone())];
+        let _ = futures::future::select_all(others.into_iter().chain(latest)).await;
     }
 
     pub(super) fn overview(&mut self) -> Overview {
@@ -70,14 +79,16 @@ impl Seen {
             .collect();
         let revision = syncs.iter().find_map(|sync| sync.revision.clone());
         let left_behind = self.left_behind.borrow_and_update().clone();
-        Overview {
+        let unhealthy = self.unhealthy.borrow_and_update().clone();
+        let overview = Overview {
             revision,
             syncs,
             left_behind: left_behind.into_iter().map(left_overview).collect(),
             web: self.web.clone(),
             // One that this release can't read is left out.
             ..Overview::of_intents(|kind| self.observer.list(api::GROUP, kind), |_, _, _| {})
-        }
+        };
+        overview.with_unhealthy(unhealthy)
     }
 }
 

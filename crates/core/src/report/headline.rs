@@ -81,7 +81,7 @@ pub(super) fn headline(overview: &Overview) -> String {
     let known = Known {
         syncs: SyncCounts::of(overview),
         has_syncs: true,
-        ailing: 0,
+        ailing: overview.unhealthy.len(),
     };
     line(overview, known)
 }

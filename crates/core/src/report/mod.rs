@@ -51,7 +51,7 @@ use cutover_karmada::name::{Location, ObjectKey, Revision};
 
 pub use account::{Account, StepAccount};
 pub use annotations::{Annotation, Level, MOST_ANNOTATIONS, annotation_commands, plan_annotations};
-pub use copies::{Copies, CopyState, MemberCopy, WorkloadCopies, WorkloadKey};
+pub use copies::{Copies, CopyState, MemberCopy, UnhealthyWorkload, WorkloadCopies, WorkloadKey};
 pub use dashboard::{Dashboard, Layout, migration_lines, on_a_screen};
 pub use earlier::{Earlier, History};
 pub use event::{EventRecord, LONG_WAIT, events, long_wait};
@@ -101,6 +101,8 @@ pub struct Overview {
     pub many: Vec<Many>,
     pub failover_plans: Vec<FailoverPlan>,
     pub left_behind: Vec<LeftOverview>,
+    /// Workloads with a copy that has not been healthy for a while, and that no migration starts or stops right now.
+    pub unhealthy: Vec<UnhealthyWorkload>,
     /// Where people see the repository, if that is known.
     pub web: Option<Web>,
 }

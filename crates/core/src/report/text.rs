@@ -38,6 +38,7 @@ impl View {
             view.snapshot.revision = read.revision;
             view.snapshot.syncs = read.syncs;
             view.snapshot.left_behind = read.left_behind;
+            view.snapshot.unhealthy = read.unhealthy;
         }
         Ok(view)
     }
@@ -51,6 +52,7 @@ impl View {
             revision: self.snapshot.revision.clone(),
             syncs: Vec::new(),
             left_behind: Vec::new(),
+            unhealthy: Vec::new(),
             ..self.intents.clone()
         };
         intents.retain(wanted);
@@ -80,6 +82,7 @@ impl View {
     #[must_use]
     pub fn with_copies(mut self, mut copies: Copies) -> Self {
         copies.confirm(&self.intents.workloads_down());
+        copies.take_in_moves(&self.intents.moving());
         self.copies = Some(copies);
         self
     }
@@ -90,6 +93,7 @@ impl View {
         Dashboard {
             syncs: plain(&self.snapshot.syncs),
             left_behind: plain(&self.snapshot.left_behind),
+            unhealthy: self.snapshot.unhealthy.as_ref().map(plain),
             named: intents.workloads_named(),
             intents,
             copies: self.copies.as_ref().map(|copies| Copies {

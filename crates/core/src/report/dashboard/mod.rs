@@ -16,7 +16,7 @@ use jiff::Timestamp;
 use self::intents::Entry;
 use self::lines::laid_out;
 use super::copies::{Copies, WorkloadKey};
-use super::snapshot::{LeftSnapshot, SyncSnapshot};
+use super::snapshot::{LeftSnapshot, SyncSnapshot, UnhealthySnapshot};
 use super::told::{NAME, QUIET, styled};
 use super::{Overview, headline};
 
@@ -64,6 +64,8 @@ impl Layout {
 pub struct Dashboard {
     pub(super) syncs: Vec<SyncSnapshot>,
     pub(super) left_behind: Vec<LeftSnapshot>,
+    /// Where what runs where was not looked at: the workloads that the status branch says are not healthy.
+    pub(super) unhealthy: Option<UnhealthySnapshot>,
     pub(super) intents: Overview,
     pub(super) copies: Option<Copies>,
     /// The workloads that intents are about, and whether one of these goes on.
@@ -79,6 +81,9 @@ impl Dashboard {
         let mut page = Vec::new();
         self.add_headline(&mut page);
         syncs::add(&self.syncs, &self.left_behind, layout, &mut page);
+        if let Some(unhealthy) = &self.unhealthy {
+            workloads::add_unhealthy(unhealthy, &mut page);
+        }
         if let Some(copies) = &self.copies {
             workloads::add(copies, self, layout, &mut page);
         }
@@ -101,15 +106,19 @@ impl Dashboard {
         })
     }
 
+    /// Returns how many workloads have a copy that is not as it should be.
+    fn ailing(&self) -> usize {
+        let recorded = self.unhealthy.as_ref().map_or(0, |unhealthy| unhealthy.count);
+        self.copies.as_ref().map_or(recorded, Copies::ailing)
+    }
+
     fn add_headline(&self, page: &mut Vec<Line>) {
-        let has_content = !self.intents.has_no_intents()
-            || !self.syncs.is_empty()
-            || self.copies.as_ref().is_some_and(|copies| copies.ailing() > 0);
+        let has_content = !self.intents.has_no_intents() || !self.syncs.is_empty() || self.ailing() > 0;
         if has_content && !self.is_part {
             let known = headline::Known {
                 syncs: headline::SyncCounts::of_snapshot(&self.syncs),
                 has_syncs: !self.syncs.is_empty(),
-                ailing: self.copies.as_ref().map_or(0, Copies::ailing),
+                ailing: self.ailing(),
             };
             let line = headline::line(&self.intents, known);
             page.push(Line::new(styled(NAME, line)).hanging(0));
