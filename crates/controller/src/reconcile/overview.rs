@@ -29,6 +29,7 @@ pub(super) struct Seen {
     left_behind: watch::Receiver<Vec<LeftBehind>>,
     unhealthy: watch::Receiver<Vec<UnhealthyWorkload>>,
     web: Option<Web>,
+    branch: Option<String>,
 }
 
 impl Seen {
@@ -41,12 +42,18 @@ impl Seen {
             left_behind,
             unhealthy,
             web: None,
+            branch: None,
         }
     }
 
     /// Links commits to their pages.
     pub(super) fn at(self, web: Option<Web>) -> Self {
         Self { web, ..self }
+    }
+
+    /// Tells which branch of the repository is synced that has the status branch, too.
+    pub(super) fn of_branch(self, branch: Option<String>) -> Self {
+        Self { branch, ..self }
     }
 
     /// Tells what is left behind, too.
@@ -82,6 +89,7 @@ impl Seen {
         let unhealthy = self.unhealthy.borrow_and_update().clone();
         let overview = Overview {
             revision,
+            branch: self.branch.clone(),
             syncs,
             left_behind: left_behind.into_iter().map(left_overview).collect(),
             web: self.web.clone(),

@@ -88,6 +88,15 @@ impl Publisher {
         }
     }
 
+    /// Publishes which branch is synced, too; `None`: it is one of another repository.
+    #[must_use]
+    pub(super) fn of_branch(self, branch: Option<String>) -> Self {
+        Self {
+            seen: self.seen.of_branch(branch),
+            ..self
+        }
+    }
+
     /// Links commits to their pages.
     #[must_use]
     pub fn at(self, web: Option<Web>) -> Self {

@@ -306,7 +306,7 @@ async fn work_once(
         let still = unhealthy::at_present(&layout.observer).await;
         let still = still.into_iter().filter_map(|one| one.as_before(&before));
         let (_, still) = watch::channel(still.collect());
-        let mut publisher = layout.publisher(options.web.clone()).with_unhealthy(still);
+        let mut publisher = layout.publisher(&options).with_unhealthy(still);
         publisher.once().await?;
         let done = layout.syncs.iter();
         let done = done.map(|(name, sync)| (name.clone(), sync.total())).collect();
@@ -453,11 +453,13 @@ impl Layout {
         AllTemplates(self.syncs.iter().map(|(_, sync)| sync.desired()).collect())
     }
 
-    fn publisher(&self, web: Option<Web>) -> Publisher {
+    fn publisher(&self, options: &Options) -> Publisher {
         let (repo, observer) = (self.repos.status.clone(), self.observer.clone());
+        let is_here = options.status_repo.is_none();
         Publisher::new(repo, observer, self.reports())
             .with(self.abandoned.told())
-            .at(web)
+            .at(options.web.clone())
+            .of_branch(is_here.then(|| options.repo.branch.clone()))
     }
 
     fn seen(&self) -> Seen {
@@ -496,7 +498,7 @@ impl Layout {
         );
         let unhealthy = Unhealthy::new(self.observer.clone());
         let publisher = self
-            .publisher(options.web.clone())
+            .publisher(options)
             .with_unhealthy(unhealthy.reported())
             .every(config.status.every.duration())
             .keeping(config.status.keep_days, Arc::clone(&options.clock))

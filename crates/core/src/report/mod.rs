@@ -24,6 +24,7 @@ mod markdown;
 mod next;
 mod notice;
 mod profile;
+mod reconciler;
 pub mod review;
 mod rollout;
 mod rollout_policy;
@@ -69,6 +70,7 @@ pub use notice::{Body, Format, Notice};
 pub use profile::{
     Trial, TrialAs, TrialProblem, built_in_profiles, explain_profile, profiles_document, profiles_text,
 };
+pub use reconciler::Reconciler;
 pub use rollout::rollout_events;
 pub use rollout_policy::rollout_policy_events;
 pub use shift::shift_events;
@@ -92,6 +94,8 @@ pub const SNAPSHOT_FILE: &str = "status.yaml";
 pub struct Overview {
     /// The revision of the desired state that was looked at last.
     pub revision: Option<Revision>,
+    /// The branch that is synced, where it is one of the repository that has the status branch.
+    pub branch: Option<String>,
     pub syncs: Vec<SyncOverview>,
     pub migrations: Vec<Migration>,
     pub rollouts: Vec<Rollout>,

@@ -36,6 +36,8 @@ pub struct Snapshot {
     version: u32,
     /// The commit of the desired state that was looked at last.
     pub(super) revision: Option<Revision>,
+    /// The branch that it is of, if that is one of the same repository.
+    pub(super) branch: Option<String>,
     pub(super) syncs: Vec<SyncSnapshot>,
     pub(super) intents: Vec<IntentSnapshot>,
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
@@ -336,6 +338,7 @@ impl Snapshot {
         Self {
             version: VERSION,
             revision: overview.revision.clone(),
+            branch: overview.branch.clone(),
             syncs: overview.syncs.iter().map(SyncSnapshot::of).collect(),
             intents: sorted(&overview.migrations, IntentSnapshot::of),
             rollouts: sorted(&overview.rollouts, RolloutSnapshot::of),

@@ -45,6 +45,7 @@ fn overview(migrations: Vec<Migration>) -> Overview {
         shifts: Vec::new(),
         many: Vec::new(),
         revision: Some(revision.clone()),
+        branch: None,
         syncs: vec![SyncOverview {
             name: "fleet".to_owned(),
             revision: Some(revision),
@@ -626,6 +627,33 @@ fn nothing_is_well_while_a_workload_is_unhealthy_that_no_migration_moves() {
         "{said}"
     );
     assert_eq!(urgency(&overview(vec![completed()]), &done), Urgency::Moves);
+}
+
+#[test]
+fn a_status_branch_that_is_behind_git_says_so_where_it_is_read() {
+    let of = Overview {
+        branch: Some("main".to_owned()),
+        ..overview(vec![completed()])
+    };
+    let files = status_tree(&of).unwrap();
+    let snapshot = files.get(SNAPSHOT_FILE).map(Vec::as_slice);
+    let first = |head: Option<&str>| {
+        let view = View::recorded(snapshot, Overview::default()).unwrap();
+        assert_eq!(view.branch(), Some("main"));
+        let head = head.map(|head| head.parse().unwrap());
+        let said = view.with_head(head).dashboard().text(&Layout::at(NOW));
+        let said = anstream::adapter::strip_str(&said).to_string();
+        said.lines().next().unwrap_or_default().to_owned()
+    };
+    assert_eq!(first(None), "All is well");
+    assert_eq!(
+        first(Some("0123456789abcdef0123456789abcdef01234567")),
+        "All is well"
+    );
+    assert_eq!(
+        first(Some("84c4a8a3abcdef0123456789abcdef0123456789")),
+        "Behind Git: the status is of 01234567, main is at 84c4a8a3"
+    );
 }
 
 #[test]

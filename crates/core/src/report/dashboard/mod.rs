@@ -18,7 +18,7 @@ use self::lines::laid_out;
 use super::copies::{Copies, WorkloadKey};
 use super::snapshot::{LeftSnapshot, SyncSnapshot, UnhealthySnapshot};
 use super::told::{NAME, QUIET, styled};
-use super::{Overview, headline};
+use super::{Overview, Reconciler, headline};
 
 pub use lines::on_a_screen;
 pub use migration::migration_lines;
@@ -68,6 +68,10 @@ pub struct Dashboard {
     pub(super) unhealthy: Option<UnhealthySnapshot>,
     pub(super) intents: Overview,
     pub(super) copies: Option<Copies>,
+    /// Whether a reconciler is at work, if that was looked at.
+    pub(super) reconciler: Option<Reconciler>,
+    /// By how much a status branch is behind Git, if it is.
+    pub(super) behind: Option<String>,
     /// The workloads that intents are about, and whether one of these goes on.
     pub(super) named: BTreeMap<WorkloadKey, bool>,
     /// It is of some intents only, and sums nothing up.
@@ -106,6 +110,18 @@ impl Dashboard {
         })
     }
 
+    /// Takes in what the Lease of the reconcilers says by now. Returns whether that is news.
+    pub fn see(&mut self, reconciler: Reconciler) -> bool {
+        let is_news = !self.is_part && self.reconciler.as_ref() != Some(&reconciler);
+        self.reconciler = Some(reconciler);
+        is_news
+    }
+
+    /// Returns when a reconciler was at work last, if none is.
+    fn idle_since(&self) -> Option<Timestamp> {
+        self.reconciler.as_ref()?.idle_since
+    }
+
     /// Returns how many workloads have a copy that is not as it should be.
     fn ailing(&self) -> usize {
         let recorded = self.unhealthy.as_ref().map_or(0, |unhealthy| unhealthy.count);
@@ -113,14 +129,20 @@ impl Dashboard {
     }
 
     fn add_headline(&self, page: &mut Vec<Line>) {
-        let has_content = !self.intents.has_no_intents() || !self.syncs.is_empty() || self.ailing() > 0;
+        let has_content = !self.intents.has_no_intents()
+            || !self.syncs.is_empty()
+            || self.ailing() > 0
+            || self.idle_since().is_some()
+            || self.behind.is_some();
         if has_content && !self.is_part {
             let known = headline::Known {
                 syncs: headline::SyncCounts::of_snapshot(&self.syncs),
                 has_syncs: !self.syncs.is_empty(),
                 ailing: self.ailing(),
+                idle_since: self.idle_since(),
+                behind: self.behind.clone(),
             };
-            let line = headline::line(&self.intents, known);
+            let line = headline::line(&self.intents, &known);
             page.push(Line::new(styled(NAME, line)).hanging(0));
         }
     }

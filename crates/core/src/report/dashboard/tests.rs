@@ -3,7 +3,7 @@ use jiff::Timestamp;
 use serde_json::{Value, json};
 
 use super::*;
-use crate::report::{Copies, SyncOverview, View};
+use crate::report::{Copies, Reconciler, SyncOverview, View};
 
 const NOW: Timestamp = Timestamp::constant(1_772_359_265, 0);
 
@@ -419,6 +419,18 @@ fn nothing_is_well_that_is_not_known_to_be() {
     assert_eq!(first(&healthy), "All intents are well", "syncs are not looked at");
     let ailing = healthy.clone().with_copies(copies());
     assert_eq!(first(&ailing), "1 workload unhealthy in a cluster");
+    let lease = json!({"spec": {
+        "holderIdentity": "pod_1", "leaseDurationSeconds": 15, "renewTime": "2026-03-01T10:00:00.000000Z",
+    }});
+    let idle = healthy.clone().with_reconciler(Reconciler::of(&lease, NOW));
+    assert_eq!(
+        first(&idle),
+        "No reconciler at work since 2026-03-01 10:00:00 UTC"
+    );
+    assert_eq!(
+        first(&idle.with_copies(copies())),
+        "1 workload unhealthy in a cluster; no reconciler at work since 2026-03-01 10:00:00 UTC"
+    );
     let unknown = printed(&healthy.with_copies(Copies::unknown("forbidden")), &at(80));
     assert!(
         unknown.contains("what runs where is not known: forbidden"),
