@@ -53,7 +53,7 @@ pub struct Status {
     /// Ask no control plane: say what the status branch says, read at the remote of the clone in this directory
     #[arg(long)]
     recorded: bool,
-    /// The Lease that says whether a reconciler is at work
+    /// The Lease that says whether a reconciler is at work, and how its syncs stand
     #[arg(
         long,
         value_name = "NAMESPACE/NAME",
@@ -186,7 +186,7 @@ impl Status {
                         Ok(()) if is_back => due = Some(Instant::now()),
                         // Nothing changes when a reconciler works no more.
                         Ok(()) => if let Some(reconciler) = source.reconciler().await {
-                            screen.see(reconciler, &self.layout())?;
+                            screen.see(&reconciler, &self.layout())?;
                         },
                         Err(why) => screen.lose(why, &self.layout())?,
                     }
@@ -321,7 +321,7 @@ impl Screen {
     }
 
     /// Takes in whether a reconciler is at work, and prints what that changes.
-    fn see(&mut self, reconciler: Reconciler, layout: &Layout) -> Result<()> {
+    fn see(&mut self, reconciler: &Reconciler, layout: &Layout) -> Result<()> {
         let dashboard = self.dashboard.as_mut();
         if dashboard.is_some_and(|dashboard| dashboard.see(reconciler)) {
             self.draw(layout)?;

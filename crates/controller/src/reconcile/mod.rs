@@ -15,6 +15,7 @@ mod refusals;
 mod run;
 mod running;
 mod settings;
+mod summaries;
 pub mod sync;
 mod templates;
 mod unhealthy;

@@ -101,7 +101,7 @@ impl Seen {
 }
 
 /// Returns when there is something new. One that never says anything again is waited for.
-fn changed<T: Send + Sync + 'static>(mut news: watch::Receiver<T>) -> BoxFuture<'static, ()> {
+pub(super) fn changed<T: Send + Sync + 'static>(mut news: watch::Receiver<T>) -> BoxFuture<'static, ()> {
     Box::pin(async move {
         if news.changed().await.is_err() {
             std::future::pending::<()>().await;
@@ -109,7 +109,7 @@ fn changed<T: Send + Sync + 'static>(mut news: watch::Receiver<T>) -> BoxFuture<
     })
 }
 
-fn sync_overview(name: &str, report: Option<&SyncReport>) -> SyncOverview {
+pub(super) fn sync_overview(name: &str, report: Option<&SyncReport>) -> SyncOverview {
     let Some(report) = report else {
         return SyncOverview {
             name: name.to_owned(),

@@ -18,6 +18,7 @@ use super::publish::Publisher;
 use super::refusals::Refusals;
 use super::running::{Running, Stop, apart};
 use super::settings::Repos;
+use super::summaries::Summaries;
 use super::sync::{Abandoned, Done, LeftBehind, Selection, Sync, SyncReport};
 use super::templates::AllTemplates;
 use super::unhealthy::{self, Unhealthy};
@@ -302,6 +303,9 @@ async fn work_once(
         if let Some(saying) = saying(&options, &settings.config) {
             saying.say(&layout.seen().overview());
         }
+        if let Some(lease) = &options.lease {
+            lease.syncs.send_replace(Summaries::new(layout.reports()).text());
+        }
         // What has been unhealthy all the time: what was only just changed may still be on its way.
         let still = unhealthy::at_present(&layout.observer).await;
         let still = still.into_iter().filter_map(|one| one.as_before(&before));
@@ -490,6 +494,10 @@ impl Layout {
             running.spawn(|stop| saying.run(seen, stop));
         }
         running.spawn(|stop| intents::run(parts, stop));
+        if let Some(lease) = &options.lease {
+            let (summaries, noted) = (Summaries::new(self.reports()), lease.syncs.clone());
+            running.spawn(|stop| summaries.run(noted, stop));
+        }
         let refusals = Refusals::new(
             options.cluster.clone(),
             options.notifier.clone(),

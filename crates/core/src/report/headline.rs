@@ -2,6 +2,7 @@
 
 use jiff::Timestamp;
 
+use super::reconciler::SyncSummary;
 use super::snapshot::SyncSnapshot;
 use super::summary::Summary;
 use super::{Overview, account::reason, instant, names, status};
@@ -53,6 +54,14 @@ impl SyncCounts {
                 sync.held_back.len(),
                 waiting.map(|wait| wait.count).sum(),
             );
+        }
+        all
+    }
+
+    pub fn of_summaries(syncs: &[SyncSummary]) -> Self {
+        let mut all = Self::default();
+        for sync in syncs {
+            all.add(sync.problems, sync.held_back, sync.waiting);
         }
         all
     }

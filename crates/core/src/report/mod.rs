@@ -70,7 +70,7 @@ pub use notice::{Body, Format, Notice};
 pub use profile::{
     Trial, TrialAs, TrialProblem, built_in_profiles, explain_profile, profiles_document, profiles_text,
 };
-pub use reconciler::Reconciler;
+pub use reconciler::{Reconciler, SYNCS_ANNOTATION, SyncSummaries, SyncSummary};
 pub use rollout::rollout_events;
 pub use rollout_policy::rollout_policy_events;
 pub use shift::shift_events;

@@ -137,7 +137,7 @@ impl View {
                 workloads: plain(&copies.workloads),
                 unknown: copies.unknown.as_ref().map(plain),
             }),
-            reconciler: self.reconciler.clone(),
+            reconciler: self.reconciler.as_ref().map(plain),
             behind: self.behind().as_ref().map(plain),
             is_part: self.is_part,
         }

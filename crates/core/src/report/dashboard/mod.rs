@@ -16,6 +16,8 @@ use jiff::Timestamp;
 use self::intents::Entry;
 use self::lines::laid_out;
 use super::copies::{Copies, WorkloadKey};
+use super::kinds::plain;
+use super::reconciler::SyncSummaries;
 use super::snapshot::{LeftSnapshot, SyncSnapshot, UnhealthySnapshot};
 use super::told::{NAME, QUIET, styled};
 use super::{Overview, Reconciler, headline};
@@ -68,7 +70,7 @@ pub struct Dashboard {
     pub(super) unhealthy: Option<UnhealthySnapshot>,
     pub(super) intents: Overview,
     pub(super) copies: Option<Copies>,
-    /// Whether a reconciler is at work, if that was looked at.
+    /// Whether a reconciler is at work, and how its syncs stand, if that was looked at.
     pub(super) reconciler: Option<Reconciler>,
     /// By how much a status branch is behind Git, if it is.
     pub(super) behind: Option<String>,
@@ -85,6 +87,9 @@ impl Dashboard {
         let mut page = Vec::new();
         self.add_headline(&mut page);
         syncs::add(&self.syncs, &self.left_behind, layout, &mut page);
+        if let Some(summaries) = self.summaries() {
+            syncs::add_summaries(summaries, layout, &mut page);
+        }
         if let Some(unhealthy) = &self.unhealthy {
             workloads::add_unhealthy(unhealthy, &mut page);
         }
@@ -99,8 +104,9 @@ impl Dashboard {
         if entries.is_empty() {
             page.push(Line::new("no intents"));
         }
-        // The control plane doesn't know how the syncs stand.
-        if self.copies.is_some() && !self.is_part && self.syncs.is_empty() {
+        // The control plane knows of syncs what a reconciler has noted there.
+        let is_unknown = self.syncs.is_empty() && self.summaries().is_none();
+        if self.copies.is_some() && !self.is_part && is_unknown {
             let text = "syncs: cutover status --recorded (they are not in the control plane)";
             page.push(Line::new(""));
             page.push(Line::new(styled(QUIET, text)).hanging(0));
@@ -111,10 +117,18 @@ impl Dashboard {
     }
 
     /// Takes in what the Lease of the reconcilers says by now. Returns whether that is news.
-    pub fn see(&mut self, reconciler: Reconciler) -> bool {
+    pub fn see(&mut self, reconciler: &Reconciler) -> bool {
+        let reconciler = plain(reconciler);
         let is_news = !self.is_part && self.reconciler.as_ref() != Some(&reconciler);
         self.reconciler = Some(reconciler);
         is_news
+    }
+
+    /// Returns how the syncs stand that the Lease tells of, where nothing else does.
+    fn summaries(&self) -> Option<&SyncSummaries> {
+        let all = &self.reconciler.as_ref()?.syncs;
+        let counts = !self.is_part && self.syncs.is_empty() && !all.syncs.is_empty();
+        counts.then_some(all)
     }
 
     /// Returns when a reconciler was at work last, if none is.
@@ -135,9 +149,14 @@ impl Dashboard {
             || self.idle_since().is_some()
             || self.behind.is_some();
         if has_content && !self.is_part {
+            let summaries = self.summaries();
+            let syncs = match summaries {
+                Some(all) => headline::SyncCounts::of_summaries(&all.syncs),
+                None => headline::SyncCounts::of_snapshot(&self.syncs),
+            };
             let known = headline::Known {
-                syncs: headline::SyncCounts::of_snapshot(&self.syncs),
-                has_syncs: !self.syncs.is_empty(),
+                syncs,
+                has_syncs: !self.syncs.is_empty() || summaries.is_some_and(|all| all.more == 0),
                 ailing: self.ailing(),
                 idle_since: self.idle_since(),
                 behind: self.behind.clone(),

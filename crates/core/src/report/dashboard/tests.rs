@@ -444,6 +444,43 @@ fn nothing_is_well_that_is_not_known_to_be() {
 }
 
 #[test]
+fn how_the_syncs_stand_is_read_from_the_lease() {
+    let fleet = json!({
+        "name": "fleet", "revision": "84c4a8a3abcdef0123456789abcdef0123456789", "since": "2026-03-01T10:00:00Z",
+        "inSync": 6, "heldBack": 1, "waiting": 0, "problems": 0,
+    });
+    let with = |syncs: &Value| {
+        let lease = json!({
+            "metadata": {"annotations": {"cutover.dev/syncs": json!({"syncs": [syncs]}).to_string()}},
+            "spec": {
+                "holderIdentity": "pod_1", "leaseDurationSeconds": 15, "renewTime": "2026-03-01T10:01:00.000000Z",
+            },
+        });
+        let view = view(vec![ended("m", "Completed", &json!({}))]);
+        printed(&view.with_reconciler(Reconciler::of(&lease, NOW)), &at(100))
+    };
+    let held = with(&fleet);
+    let row = held.lines().find(|line| line.starts_with("fleet"));
+    let cells: Vec<_> = row.unwrap_or_default().split_whitespace().collect();
+    assert_eq!(
+        cells,
+        ["fleet", "84c4a8a3", "1", "min", "5", "s", "6", "1", "0", "0"],
+        "{held}"
+    );
+    assert!(
+        held.starts_with("1 change held back\n") && held.contains("\ndetails: cutover status --recorded\n"),
+        "{held}"
+    );
+    let mut calm = fleet;
+    calm["heldBack"] = json!(0);
+    let calm = with(&calm);
+    assert!(
+        calm.starts_with("All is well\n") && !calm.contains("--recorded"),
+        "{calm}"
+    );
+}
+
+#[test]
 fn a_line_an_intent_has_more_columns() {
     let wide = Layout { wide: true, ..at(80) };
     let text = printed(&all(), &wide);
