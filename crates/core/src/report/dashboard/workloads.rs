@@ -138,7 +138,7 @@ impl Overview {
         }
     }
 
-    /// Returns the copies that migrations start or stop right now.
+    /// Returns the copies that migrations and failovers start or stop right now.
     pub(in crate::report) fn moving(&self) -> Moving {
         let mut moving = Moving::new();
         for migration in &self.migrations {
@@ -150,6 +150,19 @@ impl Overview {
             if is_moving {
                 let workload = WorkloadKey::of(migration, &migration.spec.workload);
                 let clusters = status.source.iter().chain([&migration.spec.to]);
+                let names = clusters.map(ToString::to_string);
+                moving.entry(workload).or_default().extend(names);
+            }
+        }
+        for plan in &self.failover_plans {
+            let status = status(plan);
+            let flight = status
+                .journal
+                .as_ref()
+                .and_then(|journal| journal.flight.as_ref());
+            if let Some(flight) = flight.filter(|_| status.phase.in_flight()) {
+                let workload = WorkloadKey::of(plan, &plan.spec_in_force().workload);
+                let clusters = std::iter::once(&flight.from).chain(&flight.to);
                 let names = clusters.map(ToString::to_string);
                 moving.entry(workload).or_default().extend(names);
             }
