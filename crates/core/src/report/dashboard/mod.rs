@@ -145,6 +145,7 @@ impl Dashboard {
     fn add_headline(&self, page: &mut Vec<Line>) {
         let has_content = !self.intents.has_no_intents()
             || !self.syncs.is_empty()
+            || self.summaries().is_some()
             || self.ailing() > 0
             || self.idle_since().is_some()
             || self.behind.is_some();
