@@ -40,7 +40,9 @@ impl Recorded {
 
     /// Returns everything that the branch says; `None` if there is no such branch.
     pub async fn view(&self, git: &GitArgs) -> Result<Option<View>> {
-        let Some(files) = self.read(git, &[report::SNAPSHOT_FILE, "intents"]).await? else {
+        let repo = self.open(git).await?;
+        let paths = [report::SNAPSHOT_FILE, "intents"];
+        let Some(files) = self.read_in(&repo, &paths).await? else {
             return Ok(None);
         };
         let (intents, others): (Vec<_>, Vec<_>) = files
@@ -66,7 +68,15 @@ impl Recorded {
             return Err(failed);
         }
         let snapshot = others.first().map(|(_, bytes)| bytes.as_slice());
-        View::recorded(snapshot, intents).map(Some)
+        let view = View::recorded(snapshot, intents)?;
+        // A branch that has the status in a folder is ahead of what the status is of.
+        let branch = view.branch().filter(|branch| *branch != self.branch);
+        let head = match branch.map(str::to_owned) {
+            // What can't be had says nothing.
+            Some(branch) => repo.remote_tip(branch).await.ok().flatten(),
+            None => None,
+        };
+        Ok(Some(view.with_head(head)))
     }
 
     /// Returns the record of one intent; `None` if there certainly is none.
@@ -110,11 +120,19 @@ impl Recorded {
     }
 
     async fn read(&self, git: &GitArgs, paths: &[&str]) -> Result<Option<Vec<(String, Vec<u8>)>>> {
+        let repo = self.open(git).await?;
+        self.read_in(&repo, paths).await
+    }
+
+    async fn open(&self, git: &GitArgs) -> Result<Repo> {
         let mut options = git.options(self.url.clone(), &self.branch)?;
         options.status_branch.clone_from(&self.branch);
         // A reconciler on this machine has the mirror of the repository for itself.
         options.state_dir = options.state_dir.join("status");
-        let repo = Repo::open(options, CancellationToken::new()).await?;
+        Ok(Repo::open(options, CancellationToken::new()).await?)
+    }
+
+    async fn read_in(&self, repo: &Repo, paths: &[&str]) -> Result<Option<Vec<(String, Vec<u8>)>>> {
         let fetched = match repo.fetch().await {
             Ok(fetched) => fetched,
             Err(repo::Error::NoBranch { .. }) => return Ok(None),

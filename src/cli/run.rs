@@ -186,12 +186,7 @@ impl LeaseArgs {
         if self.no_lease {
             return Ok(None);
         }
-        let named = self.lease.split_once('/');
-        let Some((namespace, name)) = named.filter(|(namespace, name)| is_name(namespace) && is_name(name))
-        else {
-            return Err(Error::user(format!("not the name of a lease: {}", self.lease))
-                .hint("name it as NAMESPACE/NAME, for instance cutover-system/cutover"));
-        };
+        let (namespace, name) = lease_name(&self.lease)?;
         let Some(terms) = Terms::lasting(positive(self.lease_duration)) else {
             return Err(Error::user("a lease lasts for whole seconds, from 3s to 10m")
                 .hint("leave --lease-duration out, or name another one"));
@@ -226,6 +221,17 @@ fn host() -> String {
         .map(|name| name.trim().to_owned())
         .filter(|name| is_name(name))
         .unwrap_or_else(|| "somewhere".to_owned())
+}
+
+/// Reads namespace and name of a Lease.
+pub(super) fn lease_name(text: &str) -> Result<(&str, &str)> {
+    let named = text.split_once('/');
+    named
+        .filter(|(namespace, name)| is_name(namespace) && is_name(name))
+        .ok_or_else(|| {
+            Error::user(format!("not the name of a lease: {text}"))
+                .hint("name it as NAMESPACE/NAME, for instance cutover-system/cutover")
+        })
 }
 
 /// Returns whether an API server takes it for a name.

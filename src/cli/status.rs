@@ -21,12 +21,13 @@ use super::connection::{ClusterArgs, GitArgs};
 use super::intent_name::{self, IntentName};
 use super::output::OUTPUT;
 use super::recorded::Recorded;
+use super::run::lease_name;
 use super::{files, global, output, signal};
 use cutover_cluster::{Answer, Change, Cluster, Form, Lookup, Observer, Served, Watched};
 use cutover_core::api::{self, Claim};
 use cutover_core::config::{self, StatusBranches};
 use cutover_core::error::{Error, Kind, Result};
-use cutover_core::report::{Copies, Dashboard, Layout, Overview, View, on_a_screen};
+use cutover_core::report::{Copies, Dashboard, Layout, Overview, Reconciler, View, on_a_screen};
 use cutover_git::{Checkout, RemoteUrl};
 use cutover_karmada::ResourceBinding;
 use cutover_karmada::name::Gvk;
@@ -57,6 +58,15 @@ pub struct Status {
     /// Ask no control plane: say what the status branch says, read at the remote of the clone in this directory
     #[arg(long)]
     recorded: bool,
+    /// The Lease that says whether a reconciler is at work, and how its syncs stand
+    #[arg(
+        long,
+        value_name = "NAMESPACE/NAME",
+        default_value_t = format!("{}/cutover", api::OWN_NAMESPACE),
+        conflicts_with = "recorded",
+        help_heading = "Control plane options"
+    )]
+    lease: String,
     #[command(flatten)]
     branch: BranchArgs,
     #[command(flatten)]
@@ -116,6 +126,7 @@ impl Status {
         if self.recorded {
             return self.run_recorded().await;
         }
+        let lease = lease_name(&self.lease)?;
         let cluster = self.cluster.connect().await.map_err(|error| {
             let hint = "without a control plane, say what the status branch says: cutover status --recorded";
             match error.hint_text() {
@@ -123,7 +134,7 @@ impl Status {
                 None => error.hint(hint),
             }
         })?;
-        let source = Observed::find(cluster).await?;
+        let source = Observed::find(cluster, lease).await?;
         let mut screen = Screen::new(&self);
         let view = source.view().await?;
         self.show(&view, &mut screen)?;
@@ -179,7 +190,10 @@ impl Status {
                     let is_back = screen.lost.is_some();
                     match source.probe().await {
                         Ok(()) if is_back => due = Some(Instant::now()),
-                        Ok(()) => {}
+                        // Nothing changes when a reconciler works no more.
+                        Ok(()) => if let Some(reconciler) = source.reconciler().await {
+                            screen.see(&reconciler, &self.layout())?;
+                        },
                         Err(why) => screen.lose(why, &self.layout())?,
                     }
                 }
@@ -345,6 +359,15 @@ impl Screen {
         }
     }
 
+    /// Takes in whether a reconciler is at work, and prints what that changes.
+    fn see(&mut self, reconciler: &Reconciler, layout: &Layout) -> Result<()> {
+        let dashboard = self.dashboard.as_mut();
+        if dashboard.is_some_and(|dashboard| dashboard.see(reconciler)) {
+            self.draw(layout)?;
+        }
+        Ok(())
+    }
+
     /// Prints a view if it says something new.
     fn show(&mut self, view: &View, layout: &Layout) -> Result<()> {
         let is_for_people = matches!(self.format, Format::Text | Format::Wide);
@@ -413,10 +436,12 @@ struct Observed {
     intents: Vec<Served>,
     /// Bindings, claims and clusters, where the control plane serves them.
     copies: Option<[Served; 3]>,
+    /// The Lease of the reconcilers, by namespace and name.
+    lease: Option<(Served, String, String)>,
 }
 
 impl Observed {
-    async fn find(cluster: Cluster) -> Result<Self> {
+    async fn find(cluster: Cluster, lease: (&str, &str)) -> Result<Self> {
         let intents = served(&cluster, None).await?;
         let binding = Gvk::new("work.karmada.io/v1alpha2", "ResourceBinding");
         let claim = Gvk::new(api::API_VERSION, "Claim");
@@ -432,7 +457,14 @@ impl Observed {
             }
             _ => None,
         };
+        let (namespace, name) = (lease.0.to_owned(), lease.1.to_owned());
+        let leases = Gvk::new("coordination.k8s.io/v1", "Lease");
+        let lease = match cluster.lookup(&leases).await {
+            Ok(Lookup::Served(served)) => Some((served, namespace, name)),
+            Ok(Lookup::NotServed) | Err(_) => None,
+        };
         Ok(Self {
+            lease,
             intents: intents.into_iter().map(|(_, served)| served).collect(),
             copies,
             cluster,
@@ -463,12 +495,27 @@ impl Observed {
     }
 
     async fn view(&self) -> Result<View> {
-        let (view, copies) = futures::join!(observed(&self.cluster, &self.intents), self.copies());
-        let view = view?;
-        Ok(match copies {
-            Some(copies) => view.with_copies(copies),
-            None => view,
-        })
+        let intents = observed(&self.cluster, &self.intents);
+        let (view, copies, reconciler) = futures::join!(intents, self.copies(), self.reconciler());
+        let mut view = view?;
+        if let Some(copies) = copies {
+            view = view.with_copies(copies);
+        }
+        if let Some(reconciler) = reconciler {
+            view = view.with_reconciler(reconciler);
+        }
+        Ok(view)
+    }
+
+    /// Reads the Lease of the reconcilers; `None`: there is none of that name, or it can't be read, and nothing is known of them.
+    async fn reconciler(&self) -> Option<Reconciler> {
+        let (served, namespace, name) = self.lease.as_ref()?;
+        let reader = self.cluster.reader();
+        let read = tokio::time::timeout(PROBE, reader.get(served, Some(namespace), name));
+        match read.await.ok()?.answer {
+            Answer::Found(lease) => Some(Reconciler::of(&lease, Timestamp::now())),
+            Answer::NotFound | Answer::Unknown { .. } => None,
+        }
     }
 
     /// Reads what runs where. Who may read intents alone still learns of these.

@@ -143,6 +143,35 @@ async fn an_older_version_does_not_lead_after_a_newer_one() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn how_the_syncs_stand_is_noted_with_a_renewal_and_stays_when_the_lease_is_given_back() {
+    let world = world(11);
+    let (cluster, options) = (cluster(&world, "first"), LeaseOptions::new("first"));
+    let (noted, cancel) = (options.syncs.clone(), CancellationToken::new());
+    let token = cancel.clone();
+    let task = tokio::spawn(async move {
+        let work = |_: Leadership, stop: CancellationToken| async move {
+            stop.cancelled().await;
+            Ok(())
+        };
+        lease::lead(&cluster, options, &token, work).await
+    });
+    let annotation = || {
+        let server = world.control_plane();
+        let lease = server.get(&LEASES, Some(OWN_NAMESPACE), "cutover").ok()?;
+        let syncs = lease["metadata"]["annotations"]["cutover.dev/syncs"].as_str();
+        syncs.map(str::to_owned)
+    };
+    tokio::time::sleep(SECOND).await;
+    assert_eq!((holder(&world).as_deref(), annotation()), (Some("first"), None));
+    noted.send_replace(Some("numbers".to_owned()));
+    tokio::time::sleep(DURATION).await;
+    assert_eq!(annotation().as_deref(), Some("numbers"));
+    cancel.cancel();
+    task.await.unwrap().unwrap();
+    assert_eq!((holder(&world), annotation().as_deref()), (None, Some("numbers")));
+}
+
+#[tokio::test(start_paused = true)]
 async fn after_a_crash_the_next_one_leads_within_the_lease_time() {
     let (world, given) = (world(1), Given::default());
     let first = Candidate::start(&world, "first", &given);

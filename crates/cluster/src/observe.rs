@@ -96,7 +96,7 @@ impl Observer {
         }
     }
 
-    /// Returns what changes with everything but the status of an object. Nothing of a kind of which more than versions is kept.
+    /// Returns what changes with everything but the status of an object. Nothing of a kind that is kept whole.
     pub fn fingerprint(&self, key: &ObjectKey) -> Option<u64> {
         self.cache.fingerprint(key)
     }

@@ -285,6 +285,12 @@ impl Repo {
         self.converse(move || mirror.fetch()).await
     }
 
+    /// Asks the remote where a branch stands, and fetches nothing; `None`: there is no such branch.
+    pub async fn remote_tip(&self, branch: impl Into<String>) -> Result<Option<Revision>, Error> {
+        let (mirror, branch) = (Arc::clone(&self.mirror), branch.into());
+        self.converse(move || mirror.remote_tip(&branch)).await
+    }
+
     /// Asks the remote whether it lets this identity push, and pushes nothing. What a server decides about a single branch (protected
     /// branches, hooks) shows only when something is pushed there.
     pub async fn try_push(&self) -> Result<(), Error> {

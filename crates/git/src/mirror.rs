@@ -215,6 +215,12 @@ impl Mirror {
         Err(error)
     }
 
+    /// Asks the remote where a branch stands.
+    pub(super) fn remote_tip(&self, branch: &str) -> Result<Option<Revision>, Error> {
+        let tip = self.access.tip(&self.repository()?, branch)?;
+        tip.map(log::revision).transpose()
+    }
+
     /// Asks the remote whether it lets a push in.
     pub(super) fn try_push(&self) -> Result<(), Error> {
         self.access.try_push(&self.repository()?)

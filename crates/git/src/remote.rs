@@ -112,6 +112,16 @@ impl Access {
         result.map_err(|error| classify(&self.url, &error))
     }
 
+    /// Asks where a branch stands, and fetches nothing; `None`: there is no such branch.
+    pub(super) fn tip(&self, mirror: &Repository, branch: &str) -> Result<Option<Oid>, Error> {
+        if let Some(path) = self.url.local_path() {
+            let tip = local::open(path).and_then(|remote| local::tip(&remote, branch));
+            return tip.map_err(|error| classify(&self.url, &error));
+        }
+        let call = Call::new(self);
+        call.explain(call.tip(mirror, branch))
+    }
+
     /// Begins a push and sends nothing: a server says by then whether it lets this identity in.
     pub(super) fn try_push(&self, mirror: &Repository) -> Result<(), Error> {
         if let Some(path) = self.url.local_path() {
@@ -248,6 +258,16 @@ impl<'a> Call<'a> {
             connection.remote().download(&missing, Some(&mut options))?;
         }
         Ok(tips)
+    }
+
+    fn tip(&self, mirror: &Repository, branch: &str) -> Result<Option<Oid>, git2::Error> {
+        let _conversation = self.budget.begin();
+        let mut remote = mirror.remote_anonymous(self.access.url.address())?;
+        let connection = remote.connect_auth(Direction::Fetch, Some(self.callbacks()), Some(proxy()))?;
+        let name = format!("refs/heads/{branch}");
+        let heads = connection.list()?;
+        let tip = heads.iter().find(|head| head.name() == name);
+        Ok(tip.map(git2::RemoteHead::oid))
     }
 
     fn try_push(&self, mirror: &Repository) -> Result<(), git2::Error> {

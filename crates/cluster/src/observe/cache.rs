@@ -8,7 +8,7 @@ use jiff::Timestamp;
 use serde_json::Value;
 use tokio::sync::{broadcast, watch};
 
-use super::raw::{Form, Keep};
+use super::raw::{Form, Keep, health};
 use crate::object::with_type;
 use cutover_base::packed::{Packed, View};
 use cutover_karmada::name::{GroupKind, Gvk, ObjectKey};
@@ -115,7 +115,7 @@ impl Seen {
 #[derive(Debug)]
 struct Kept {
     version: u64,
-    /// Of its metadata, the generation of its spec among them; only of kinds of which nothing else is kept.
+    /// Of its metadata, the generation of its spec among them; only of kinds that are not kept whole.
     fingerprint: u64,
     /// The list that it was in last.
     list: u32,
@@ -156,6 +156,7 @@ impl Objects {
     fn content(&self, seen: &Packed) -> Content {
         match self.form {
             Form::Version => Content::Nothing,
+            Form::Health => Content::Packed(health(seen)),
             Form::Packed => Content::Packed(self.keep.of(seen)),
             Form::Tree => Content::Tree(Arc::new(with_type(self.keep.of(seen).value(), &self.gvk))),
         }
@@ -175,7 +176,7 @@ impl Objects {
         let kept = Kept {
             version: seen.version,
             fingerprint: match self.form {
-                Form::Version => fingerprint(&seen.content),
+                Form::Version | Form::Health => fingerprint(&seen.content),
                 Form::Packed | Form::Tree => 0,
             },
             list,
@@ -608,6 +609,44 @@ mod tests {
             assert_eq!(labelled.len(), usize::from(expected.is_some()), "{form:?}");
             assert_eq!(cache.labelled(&kind(), "of", "others"), []);
         }
+    }
+
+    #[test]
+    fn of_a_binding_its_copies_and_their_health_are_kept_and_its_changes_are_told_apart() {
+        let bindings = GroupKind::new("work.karmada.io", "ResourceBinding");
+        let cache = Cache::default();
+        cache.begin(&Watched {
+            form: Form::Health,
+            ..Watched::all(Gvk::new("work.karmada.io/v1alpha2", "ResourceBinding"))
+        });
+        let binding = |version: u64, health: &str| {
+            json!({
+                "metadata": {
+                    "name": "web", "namespace": "shop", "resourceVersion": version.to_string(), "generation": 2,
+                    "annotations": {"placement": "{}"}, "labels": {"id": "b1"}, "managedFields": [{"manager": "x"}],
+                },
+                "spec": {"clusters": [{"name": "east"}], "placement": {"clusterAffinity": {}}},
+                "status": {"aggregatedStatus": [
+                    {"clusterName": "east", "applied": true, "health": health, "status": {"replicas": 3}},
+                ]},
+            })
+        };
+        let key = bindings.key(Some("shop"), "web");
+        cache.put(&bindings, Seen::new(Packed::of(&binding(1, "Healthy"))));
+        let before = cache.fingerprint(&key);
+        cache.put(&bindings, Seen::new(Packed::of(&binding(2, "Unhealthy"))));
+        assert!(before.is_some() && before == cache.fingerprint(&key));
+        assert_eq!(
+            cache.get(&key).as_deref(),
+            Some(&json!({
+                "apiVersion": "work.karmada.io/v1alpha2", "kind": "ResourceBinding",
+                "metadata": {
+                    "name": "web", "namespace": "shop", "resourceVersion": "2", "generation": 2, "labels": {"id": "b1"},
+                },
+                "spec": {"clusters": [{"name": "east"}]},
+                "status": {"aggregatedStatus": [{"clusterName": "east", "applied": true, "health": "Unhealthy"}]},
+            }))
+        );
     }
 
     #[test]

@@ -59,11 +59,26 @@ impl Keep {
     }
 }
 
+/// Returns what [`Form::Health`] keeps of a binding.
+pub(super) fn health(object: &Packed) -> Packed {
+    object.sifted(|path, _| match path {
+        ["metadata", "managedFields" | "annotations"]
+        | ["spec", "placement"]
+        | ["status", "aggregatedStatus", "*", "status"] => Part::Drop,
+        ["metadata" | "spec" | "status"]
+        | ["status", "aggregatedStatus"]
+        | ["status", "aggregatedStatus", "*"] => Part::Sift,
+        _ => Part::Keep,
+    })
+}
+
 /// In which form the objects of a kind are kept; the later one serves for the earlier too.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Form {
     /// Only who there is, and at which version: for what wakes somebody and is never looked at.
     Version,
+    /// Of a binding, where its copies are and how they fare, packed: not what members say of them, nor how they were placed.
+    Health,
     /// Packed, and unpacked for each look.
     Packed,
     /// As trees, which take twenty times as much: for the few that are looked at all the time.

@@ -20,6 +20,7 @@ use tokio_util::sync::CancellationToken;
 use cutover_cluster::{self as cluster, Cluster, Limits, Lookup};
 use cutover_core::api::{self, STATUS_FORMAT};
 use cutover_core::error::{Error, Kind};
+use cutover_core::report::SYNCS_ANNOTATION;
 use cutover_karmada::meta;
 use cutover_karmada::name::Gvk;
 use cutover_leadership::{Leadership, Mark};
@@ -44,6 +45,8 @@ pub struct LeaseOptions {
     pub terms: Terms,
     /// Told about every change.
     pub standing: watch::Sender<Standing>,
+    /// How the syncs of this process stand: noted on the Lease with each write of it.
+    pub syncs: watch::Sender<Option<String>>,
 }
 
 impl LeaseOptions {
@@ -55,6 +58,7 @@ impl LeaseOptions {
             identity: identity.into(),
             terms: Terms::DEFAULT,
             standing: watch::Sender::new(Standing::Looking),
+            syncs: watch::Sender::new(None),
         }
     }
 }
@@ -377,6 +381,11 @@ impl Leader {
         let mut lease = lease.clone();
         let labels = lease.metadata.labels.get_or_insert_default();
         labels.insert(LABEL.to_owned(), LABEL_VALUE.to_owned());
+        let syncs = self.options.syncs.borrow().clone();
+        if let Some(syncs) = syncs {
+            let annotations = lease.metadata.annotations.get_or_insert_default();
+            annotations.insert(SYNCS_ANNOTATION.to_owned(), syncs);
+        }
         if lease.metadata.resource_version.is_some() {
             return self.leases.replace(name, &params, &lease).await;
         }

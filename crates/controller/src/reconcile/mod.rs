@@ -15,8 +15,10 @@ mod refusals;
 mod run;
 mod running;
 mod settings;
+mod summaries;
 pub mod sync;
 mod templates;
+mod unhealthy;
 mod verdicts;
 
 pub use offline::plan_offline;

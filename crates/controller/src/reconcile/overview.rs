@@ -9,7 +9,8 @@ use super::sync::{LeftBehind, ObjectReport, ObjectResult, PruneReport, SyncRepor
 use cutover_cluster::{News, Observer};
 use cutover_core::api;
 use cutover_core::report::{
-    HeldObject, LeftOverview, ObjectNote, Overview, Problem, SyncOverview, WaitOverview, Web,
+    HeldObject, LeftOverview, ObjectNote, Overview, Problem, SyncOverview, UnhealthyWorkload, WaitOverview,
+    Web,
 };
 use cutover_karmada::name::ObjectKey;
 
@@ -26,17 +27,22 @@ pub(super) struct Seen {
     observer: Observer,
     reports: Vec<Reports>,
     left_behind: watch::Receiver<Vec<LeftBehind>>,
+    unhealthy: watch::Receiver<Vec<UnhealthyWorkload>>,
     web: Option<Web>,
+    branch: Option<String>,
 }
 
 impl Seen {
     pub(super) fn new(observer: Observer, reports: Vec<Reports>) -> Self {
         let (_nobody, left_behind) = watch::channel(Vec::new());
+        let (_nobody, unhealthy) = watch::channel(Vec::new());
         Self {
             observer,
             reports,
             left_behind,
+            unhealthy,
             web: None,
+            branch: None,
         }
     }
 
@@ -45,9 +51,19 @@ impl Seen {
         Self { web, ..self }
     }
 
+    /// Tells which branch of the repository is synced that has the status branch, too.
+    pub(super) fn of_branch(self, branch: Option<String>) -> Self {
+        Self { branch, ..self }
+    }
+
     /// Tells what is left behind, too.
     pub(super) fn with(self, left_behind: watch::Receiver<Vec<LeftBehind>>) -> Self {
         Self { left_behind, ..self }
+    }
+
+    /// Tells which workloads are unhealthy, too.
+    pub(super) fn with_unhealthy(self, unhealthy: watch::Receiver<Vec<UnhealthyWorkload>>) -> Self {
+        Self { unhealthy, ..self }
     }
 
     /// Returns what tells of changes of intents.
@@ -55,11 +71,11 @@ impl Seen {
         self.observer.news()
     }
 
-    /// Returns when a sync has reported since the last overview, or something was left behind.
+    /// Returns when a sync has reported since the last overview, something was left behind, or other workloads are unhealthy.
     pub(super) async fn reported(&self) {
         let latest = self.reports.iter().map(|reports| changed(reports.latest.clone()));
-        let left = std::iter::once(changed(self.left_behind.clone()));
-        let _ = futures::future::select_all(left.chain(latest)).await;
+        let others = [changed(self.left_behind.clone()), changed(self.unhealthy.clone())];
+        let _ = futures::future::select_all(others.into_iter().chain(latest)).await;
     }
 
     pub(super) fn overview(&mut self) -> Overview {
@@ -70,19 +86,22 @@ impl Seen {
             .collect();
         let revision = syncs.iter().find_map(|sync| sync.revision.clone());
         let left_behind = self.left_behind.borrow_and_update().clone();
-        Overview {
+        let unhealthy = self.unhealthy.borrow_and_update().clone();
+        let overview = Overview {
             revision,
+            branch: self.branch.clone(),
             syncs,
             left_behind: left_behind.into_iter().map(left_overview).collect(),
             web: self.web.clone(),
             // One that this release can't read is left out.
             ..Overview::of_intents(|kind| self.observer.list(api::GROUP, kind), |_, _, _| {})
-        }
+        };
+        overview.with_unhealthy(unhealthy)
     }
 }
 
 /// Returns when there is something new. One that never says anything again is waited for.
-fn changed<T: Send + Sync + 'static>(mut news: watch::Receiver<T>) -> BoxFuture<'static, ()> {
+pub(super) fn changed<T: Send + Sync + 'static>(mut news: watch::Receiver<T>) -> BoxFuture<'static, ()> {
     Box::pin(async move {
         if news.changed().await.is_err() {
             std::future::pending::<()>().await;
@@ -90,7 +109,7 @@ fn changed<T: Send + Sync + 'static>(mut news: watch::Receiver<T>) -> BoxFuture<
     })
 }
 
-fn sync_overview(name: &str, report: Option<&SyncReport>) -> SyncOverview {
+pub(super) fn sync_overview(name: &str, report: Option<&SyncReport>) -> SyncOverview {
     let Some(report) = report else {
         return SyncOverview {
             name: name.to_owned(),

@@ -21,7 +21,7 @@ use crate::telemetry::{PUBLISH, Telemetry};
 use cutover_cluster::{Observer, off_the_runtime};
 use cutover_core::api;
 use cutover_core::error::Error;
-use cutover_core::report::{self, CommitText, Ended, Overview, TrailerKey, Urgency, Web};
+use cutover_core::report::{self, CommitText, Ended, Overview, TrailerKey, UnhealthyWorkload, Urgency, Web};
 use cutover_git::{self as repo, Branch, Draft, Files, Message, Published, Repo, Squashed, Trailer};
 use cutover_http::Backoff;
 
@@ -75,6 +75,24 @@ impl Publisher {
     pub fn with(self, left_behind: watch::Receiver<Vec<LeftBehind>>) -> Self {
         Self {
             seen: self.seen.with(left_behind),
+            ..self
+        }
+    }
+
+    /// Publishes which workloads are unhealthy, too.
+    #[must_use]
+    pub(super) fn with_unhealthy(self, unhealthy: watch::Receiver<Vec<UnhealthyWorkload>>) -> Self {
+        Self {
+            seen: self.seen.with_unhealthy(unhealthy),
+            ..self
+        }
+    }
+
+    /// Publishes which branch is synced, too; `None`: it is one of another repository.
+    #[must_use]
+    pub(super) fn of_branch(self, branch: Option<String>) -> Self {
+        Self {
+            seen: self.seen.of_branch(branch),
             ..self
         }
     }

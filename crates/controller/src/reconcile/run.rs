@@ -7,6 +7,7 @@ use std::time::Duration;
 use futures::future::BoxFuture;
 use jiff::Timestamp;
 use serde::Deserialize;
+use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 
 use super::intents::{self, Canaries, FailpointHook, Metrics, NoFailpoints, NoMetrics, Parts, Templates};
@@ -17,8 +18,10 @@ use super::publish::Publisher;
 use super::refusals::Refusals;
 use super::running::{Running, Stop, apart};
 use super::settings::Repos;
+use super::summaries::Summaries;
 use super::sync::{Abandoned, Done, LeftBehind, Selection, Sync, SyncReport};
 use super::templates::AllTemplates;
+use super::unhealthy::{self, Unhealthy};
 use super::verdicts::{Pages, Saying, Statuses};
 use super::{GitRecords, settings};
 use crate::telemetry::Telemetry;
@@ -279,6 +282,7 @@ async fn work_once(
     let source = repos.source.source();
     let mut layout = Layout::new(&options, repos, &settings.config);
     let going_through = async {
+        let before = unhealthy::at_present(&layout.observer).await;
         let first = layout.sync(at, &cancel).await?;
         let stop = cancel.child_token();
         let running = tokio::spawn(intents::run(layout.parts(&options), stop.clone()));
@@ -299,7 +303,15 @@ async fn work_once(
         if let Some(saying) = saying(&options, &settings.config) {
             saying.say(&layout.seen().overview());
         }
-        layout.publisher(options.web.clone()).once().await?;
+        if let Some(lease) = &options.lease {
+            lease.syncs.send_replace(Summaries::new(layout.reports()).text());
+        }
+        // What has been unhealthy all the time: what was only just changed may still be on its way.
+        let still = unhealthy::at_present(&layout.observer).await;
+        let still = still.into_iter().filter_map(|one| one.as_before(&before));
+        let (_, still) = watch::channel(still.collect());
+        let mut publisher = layout.publisher(&options).with_unhealthy(still);
+        publisher.once().await?;
         let done = layout.syncs.iter();
         let done = done.map(|(name, sync)| (name.clone(), sync.total())).collect();
         Ok(Summary {
@@ -445,11 +457,13 @@ impl Layout {
         AllTemplates(self.syncs.iter().map(|(_, sync)| sync.desired()).collect())
     }
 
-    fn publisher(&self, web: Option<Web>) -> Publisher {
+    fn publisher(&self, options: &Options) -> Publisher {
         let (repo, observer) = (self.repos.status.clone(), self.observer.clone());
+        let is_here = options.status_repo.is_none();
         Publisher::new(repo, observer, self.reports())
             .with(self.abandoned.told())
-            .at(web)
+            .at(options.web.clone())
+            .of_branch(is_here.then(|| options.repo.branch.clone()))
     }
 
     fn seen(&self) -> Seen {
@@ -480,18 +494,25 @@ impl Layout {
             running.spawn(|stop| saying.run(seen, stop));
         }
         running.spawn(|stop| intents::run(parts, stop));
+        if let Some(lease) = &options.lease {
+            let (summaries, noted) = (Summaries::new(self.reports()), lease.syncs.clone());
+            running.spawn(|stop| summaries.run(noted, stop));
+        }
         let refusals = Refusals::new(
             options.cluster.clone(),
             options.notifier.clone(),
             options.lease.as_ref(),
             Arc::clone(&options.clock),
         );
+        let unhealthy = Unhealthy::new(self.observer.clone());
         let publisher = self
-            .publisher(options.web.clone())
+            .publisher(options)
+            .with_unhealthy(unhealthy.reported())
             .every(config.status.every.duration())
             .keeping(config.status.keep_days, Arc::clone(&options.clock))
             .telling(refusals)
             .measured(options.telemetry.clone());
+        running.spawn(|stop| unhealthy.run(stop));
         let (abandoned, source) = (self.abandoned, self.repos.source.source());
         running.spawn(|stop| abandoned.run(source, stop));
         running.publish(|finish| publisher.run(finish));

@@ -1,7 +1,7 @@
 //! What runs where: the copies of workloads in the members, as Karmada's bindings and the claims of intents have them.
 
 use std::borrow::Borrow;
-use std::collections::{BTreeSet, HashMap};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::fmt;
 
 use jiff::Timestamp;
@@ -68,6 +68,17 @@ pub struct MemberCopy {
     pub(super) since: Option<Timestamp>,
 }
 
+/// A workload, and the clusters in which its copy is not as it should be.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema)]
+pub struct UnhealthyWorkload {
+    #[serde(flatten)]
+    pub(super) workload: WorkloadKey,
+    pub(super) clusters: Vec<String>,
+}
+
+/// The clusters in which a migration starts or stops the copy of a workload right now.
+pub(super) type Moving = BTreeMap<WorkloadKey, BTreeSet<String>>;
+
 /// How a copy stands.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub enum CopyState {
@@ -76,6 +87,8 @@ pub enum CopyState {
     /// The member has it; whether it is healthy isn't known.
     Applied,
     Unhealthy,
+    /// It is not healthy, and a migration starts or stops it right now.
+    Moving,
     /// The member hasn't taken what the template says.
     NotApplied,
     /// The cluster is chosen, and nothing is known of a copy there.
@@ -153,6 +166,35 @@ impl Copies {
         for copy in copies.filter(|copy| copy.state == CopyState::Healthy) {
             (copy.state, copy.since) = (CopyState::Unconfirmed, None);
         }
+    }
+
+    /// Takes in which copies migrations start or stop right now: that these are not healthy yet is as it should be.
+    pub(super) fn take_in_moves(&mut self, moving: &Moving) {
+        for one in &mut self.workloads {
+            let Some(clusters) = moving.get(&one.key) else {
+                continue;
+            };
+            let copies = one.clusters.iter_mut();
+            for copy in copies.filter(|copy| clusters.contains(&copy.cluster)) {
+                if copy.state == CopyState::Unhealthy {
+                    copy.state = CopyState::Moving;
+                }
+            }
+        }
+    }
+
+    /// Returns the workloads with a copy that is not as it should be.
+    pub fn unhealthy(&self) -> Vec<UnhealthyWorkload> {
+        let ailing = self.workloads.iter().filter(|one| one.is_ailing());
+        ailing
+            .map(|one| {
+                let clusters = one.clusters.iter().filter(|copy| copy.state.is_ailing());
+                UnhealthyWorkload {
+                    workload: one.key.clone(),
+                    clusters: clusters.map(|copy| copy.cluster.clone()).collect(),
+                }
+            })
+            .collect()
     }
 
     /// Returns how many workloads have a copy that is not as it should be.
@@ -245,6 +287,34 @@ impl fmt::Display for WorkloadKey {
     }
 }
 
+impl UnhealthyWorkload {
+    /// Returns the same in those of its clusters that are wanted, if there are any.
+    fn only(mut self, wanted: impl Fn(&String) -> bool) -> Option<Self> {
+        self.clusters.retain(wanted);
+        (!self.clusters.is_empty()).then_some(self)
+    }
+
+    /// Returns the same as far as it was so before, too.
+    pub fn as_before(self, before: &[Self]) -> Option<Self> {
+        let before = before.iter().find(|one| one.workload == self.workload)?;
+        self.only(|cluster| before.clusters.contains(cluster))
+    }
+
+    /// Returns the same without the copies that migrations start or stop right now.
+    pub(super) fn at_rest(self, moving: &Moving) -> Option<Self> {
+        match moving.get(&self.workload) {
+            Some(clusters) => self.only(|cluster| !clusters.contains(cluster)),
+            None => Some(self),
+        }
+    }
+}
+
+impl fmt::Display for UnhealthyWorkload {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} in {}", self.workload, self.clusters.join(", "))
+    }
+}
+
 impl CopyState {
     pub(super) const fn is_ailing(self) -> bool {
         matches!(self, Self::Unhealthy | Self::NotApplied | Self::Unknown)
@@ -256,6 +326,7 @@ impl CopyState {
             Self::Healthy => "healthy",
             Self::Applied => "applied, health not known",
             Self::Unhealthy => "not healthy",
+            Self::Moving => "moving, not healthy yet",
             Self::NotApplied => "not applied",
             Self::Unreported => "no status yet",
             Self::Held => "held",
@@ -481,6 +552,38 @@ mod tests {
             all(&copies),
             [CopyState::Unconfirmed, CopyState::Unknown, CopyState::Unreported]
         );
+    }
+
+    #[test]
+    fn a_copy_that_a_migration_starts_or_stops_is_moving_and_not_unhealthy() {
+        let reports = json!([
+            {"clusterName": "east", "applied": true, "health": "Unhealthy"},
+            {"clusterName": "west", "applied": true, "health": "Unhealthy"},
+        ]);
+        let mut copies = Copies::of(&[binding(&["east", "west"], reports)], NONE);
+        let said = |copies: &Copies| {
+            let all = copies.unhealthy();
+            all.iter().map(ToString::to_string).collect::<Vec<_>>()
+        };
+        assert_eq!(said(&copies), ["FlinkDeployment shop/orders in east, west"]);
+        let key = copies.workloads[0].key.clone();
+        let moving = |clusters: &[&str]| {
+            let clusters = clusters.iter().map(|&cluster| cluster.to_owned()).collect();
+            Moving::from([(key.clone(), clusters)])
+        };
+        let all = copies.unhealthy().remove(0);
+        let rest = all.clone().at_rest(&moving(&["west"]));
+        assert_eq!(
+            rest.as_ref().map(ToString::to_string).as_deref(),
+            Some("FlinkDeployment shop/orders in east")
+        );
+        assert_eq!(all.clone().at_rest(&moving(&["east", "west"])), None);
+        let before: Vec<_> = rest.clone().into_iter().collect();
+        assert_eq!((all.clone().as_before(&before), all.as_before(&[])), (rest, None));
+        copies.take_in_moves(&moving(&["west"]));
+        assert_eq!(said(&copies), ["FlinkDeployment shop/orders in east"]);
+        copies.take_in_moves(&moving(&["east"]));
+        assert_eq!((said(&copies), copies.ailing()), (Vec::new(), 0));
     }
 
     #[test]

@@ -1,5 +1,8 @@
 //! The one line that sums everything up, the worst first: "all is well" is what is left when nothing else is to be said.
 
+use jiff::Timestamp;
+
+use super::reconciler::SyncSummary;
 use super::snapshot::SyncSnapshot;
 use super::summary::Summary;
 use super::{Overview, account::reason, instant, names, status};
@@ -17,6 +20,8 @@ enum Rank {
     Halted,
     HeldBack,
     Waiting,
+    NoReconciler,
+    BehindGit,
     Suspended,
     Running,
 }
@@ -53,6 +58,14 @@ impl SyncCounts {
         all
     }
 
+    pub fn of_summaries(syncs: &[SyncSummary]) -> Self {
+        let mut all = Self::default();
+        for sync in syncs {
+            all.add(sync.problems, sync.held_back, sync.waiting);
+        }
+        all
+    }
+
     const fn add(&mut self, problems: usize, held_back: usize, waiting: usize) {
         self.problems += problems;
         self.held_back += held_back;
@@ -61,13 +74,17 @@ impl SyncCounts {
 }
 
 /// What is known beside the intents.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 pub(super) struct Known {
     pub syncs: SyncCounts,
     /// It is known how the syncs stand.
     pub has_syncs: bool,
     /// How many workloads have a copy that isn't as it should be.
     pub ailing: usize,
+    /// When a reconciler was at work last, if none is.
+    pub idle_since: Option<Timestamp>,
+    /// By how much the status is behind Git, if it is.
+    pub behind: Option<String>,
 }
 
 /// One thing to say, and how urgent it is.
@@ -81,13 +98,24 @@ pub(super) fn headline(overview: &Overview) -> String {
     let known = Known {
         syncs: SyncCounts::of(overview),
         has_syncs: true,
-        ailing: 0,
+        ailing: overview.unhealthy.len(),
+        idle_since: None,
+        behind: None,
     };
-    line(overview, known)
+    of(overview, &known).text
+}
+
+/// What sums everything up.
+#[derive(Clone, Debug)]
+pub(super) struct Headline {
+    /// Plain text without a full stop.
+    pub text: String,
+    /// Nothing is wrong, and nothing waits for a person.
+    pub is_well: bool,
 }
 
 /// The same with what is known beside the intents.
-pub(super) fn line(overview: &Overview, known: Known) -> String {
+pub(super) fn of(overview: &Overview, known: &Known) -> Headline {
     let mut items = Vec::new();
     migrations(overview, &mut items);
     failovers(overview, &mut items);
@@ -121,7 +149,10 @@ pub(super) fn line(overview: &Overview, known: Known) -> String {
             _ => several(first.rank, group.len()),
         });
     }
-    capitalized(&parts.join("; "))
+    Headline {
+        text: capitalized(&parts.join("; ")),
+        is_well,
+    }
 }
 
 fn migrations(overview: &Overview, items: &mut Vec<Item>) {
@@ -225,7 +256,7 @@ fn others(overview: &Overview, items: &mut Vec<Item>) {
     }
 }
 
-fn counts(overview: &Overview, known: Known, items: &mut Vec<Item>) {
+fn counts(overview: &Overview, known: &Known, items: &mut Vec<Item>) {
     let syncs = known.syncs;
     let halted = overview.rollouts.iter();
     let halted = halted.filter(|one| status(*one).phase == RolloutPhase::Halted);
@@ -242,6 +273,13 @@ fn counts(overview: &Overview, known: Known, items: &mut Vec<Item>) {
         if number > 0 {
             push(items, rank, several(rank, number));
         }
+    }
+    if let Some(since) = known.idle_since {
+        let text = format!("no reconciler at work since {}", instant(since));
+        push(items, Rank::NoReconciler, text);
+    }
+    if let Some(behind) = &known.behind {
+        push(items, Rank::BehindGit, format!("behind Git: {behind}"));
     }
 }
 
@@ -261,6 +299,8 @@ fn several(rank: Rank, number: usize) -> String {
         Rank::Halted => format!("{number} rollout{s} halted"),
         Rank::HeldBack => format!("{number} change{s} held back"),
         Rank::Waiting => format!("{number} object{s} waiting for a turn"),
+        Rank::NoReconciler => "no reconciler at work".to_owned(),
+        Rank::BehindGit => "behind Git".to_owned(),
         Rank::Suspended => format!("{number} suspension{s} in force"),
         Rank::Running => format!("{number} migration{s} running"),
     }

@@ -6,8 +6,8 @@ use super::dashboard::migration_summary;
 use super::fold::{Alike, folded};
 use super::summary::Summary;
 use super::{
-    Account, LeftOverview, ObjectNote, Overview, Problem, SyncOverview, Web, brief, by_urgency, duration,
-    finding_text, gantt, headline, instant, names, path, route, since, status, symbol,
+    Account, LeftOverview, ObjectNote, Overview, Problem, SyncOverview, UnhealthyWorkload, Web, brief,
+    by_urgency, duration, finding_text, gantt, headline, instant, names, path, route, since, status, symbol,
 };
 use crate::api::{Migration, StepRecord, WaitingFor};
 use cutover_base::escape::markdown::code;
@@ -26,6 +26,7 @@ pub(super) fn page(overview: &Overview) -> String {
         let _ = writeln!(page, "Desired state: revision {revision}.\n");
     }
     syncs(&mut page, &overview.syncs, overview.web.as_ref());
+    unhealthy(&mut page, &overview.unhealthy);
     left_behind(&mut page, &overview.left_behind);
     overview.sections(&mut page);
     let migrations = by_urgency(&overview.migrations);
@@ -125,6 +126,20 @@ fn syncs(page: &mut String, syncs: &[SyncOverview], web: Option<&Web>) {
             page.push('\n');
         }
     }
+}
+
+fn unhealthy(page: &mut String, all: &[UnhealthyWorkload]) {
+    if all.is_empty() {
+        return;
+    }
+    page.push_str("## Unhealthy workloads\n\n");
+    for one in all.iter().take(LISTED) {
+        let _ = writeln!(page, "- ❌ {}", escape(&one.to_string()));
+    }
+    if let Some(more) = all.len().checked_sub(LISTED + 1) {
+        let _ = writeln!(page, "- … and {} more.", more + 1);
+    }
+    page.push('\n');
 }
 
 fn left_behind(page: &mut String, left: &[LeftOverview]) {

@@ -24,6 +24,7 @@ mod markdown;
 mod next;
 mod notice;
 mod profile;
+mod reconciler;
 pub mod review;
 mod rollout;
 mod rollout_policy;
@@ -51,7 +52,7 @@ use cutover_karmada::name::{Location, ObjectKey, Revision};
 
 pub use account::{Account, StepAccount};
 pub use annotations::{Annotation, Level, MOST_ANNOTATIONS, annotation_commands, plan_annotations};
-pub use copies::{Copies, CopyState, MemberCopy, WorkloadCopies, WorkloadKey};
+pub use copies::{Copies, CopyState, MemberCopy, UnhealthyWorkload, WorkloadCopies, WorkloadKey};
 pub use dashboard::{Dashboard, Layout, migration_lines, on_a_screen};
 pub use earlier::{Earlier, History};
 pub use event::{EventRecord, LONG_WAIT, events, long_wait};
@@ -69,6 +70,7 @@ pub use notice::{Body, Format, Notice};
 pub use profile::{
     Trial, TrialAs, TrialProblem, built_in_profiles, explain_profile, profiles_document, profiles_text,
 };
+pub use reconciler::{Reconciler, SYNCS_ANNOTATION, SyncSummaries, SyncSummary};
 pub use rollout::rollout_events;
 pub use rollout_policy::rollout_policy_events;
 pub use shift::shift_events;
@@ -92,6 +94,8 @@ pub const SNAPSHOT_FILE: &str = "status.yaml";
 pub struct Overview {
     /// The revision of the desired state that was looked at last.
     pub revision: Option<Revision>,
+    /// The branch that is synced, where it is one of the repository that has the status branch.
+    pub branch: Option<String>,
     pub syncs: Vec<SyncOverview>,
     pub migrations: Vec<Migration>,
     pub rollouts: Vec<Rollout>,
@@ -101,6 +105,8 @@ pub struct Overview {
     pub many: Vec<Many>,
     pub failover_plans: Vec<FailoverPlan>,
     pub left_behind: Vec<LeftOverview>,
+    /// Workloads with a copy that has not been healthy for a while, and that no migration starts or stops right now.
+    pub unhealthy: Vec<UnhealthyWorkload>,
     /// Where people see the repository, if that is known.
     pub web: Option<Web>,
 }

@@ -7,7 +7,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_with::skip_serializing_none;
 
-use super::copies::WorkloadCopies;
+use super::copies::{UnhealthyWorkload, WorkloadCopies};
 use super::failover::FailoverSnapshot;
 use super::many::ManySnapshot;
 use super::rollout_policy::RolloutPolicySnapshot;
@@ -36,6 +36,8 @@ pub struct Snapshot {
     version: u32,
     /// The commit of the desired state that was looked at last.
     pub(super) revision: Option<Revision>,
+    /// The branch that it is of, if that is one of the same repository.
+    pub(super) branch: Option<String>,
     pub(super) syncs: Vec<SyncSnapshot>,
     pub(super) intents: Vec<IntentSnapshot>,
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
@@ -54,6 +56,8 @@ pub struct Snapshot {
     /// What syncs applied and nobody looks after any more.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub(super) left_behind: Vec<LeftSnapshot>,
+    /// Workloads with a copy that has not been healthy for a while.
+    pub(super) unhealthy: Option<UnhealthySnapshot>,
     /// What runs where, read from the control plane; not on the status branch.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub(super) workloads: Vec<WorkloadCopies>,
@@ -67,6 +71,13 @@ pub struct LeftSnapshot {
     /// How many objects; the first of them follow.
     pub(super) count: usize,
     pub(super) objects: Vec<String>,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct UnhealthySnapshot {
+    /// How many workloads; the first of them follow.
+    pub(super) count: usize,
+    pub(super) workloads: Vec<UnhealthyWorkload>,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
@@ -327,6 +338,7 @@ impl Snapshot {
         Self {
             version: VERSION,
             revision: overview.revision.clone(),
+            branch: overview.branch.clone(),
             syncs: overview.syncs.iter().map(SyncSnapshot::of).collect(),
             intents: sorted(&overview.migrations, IntentSnapshot::of),
             rollouts: sorted(&overview.rollouts, RolloutSnapshot::of),
@@ -336,6 +348,7 @@ impl Snapshot {
             many: sorted(&overview.many, ManySnapshot::of),
             failover_plans: sorted(&overview.failover_plans, FailoverSnapshot::of),
             left_behind: overview.left_behind.iter().map(LeftSnapshot::of).collect(),
+            unhealthy: UnhealthySnapshot::of(&overview.unhealthy),
             workloads: Vec::new(),
             workloads_unknown: None,
         }
@@ -377,6 +390,15 @@ impl LeftSnapshot {
             count: left.objects.len(),
             objects: left.objects.iter().take(NAMED).map(ToString::to_string).collect(),
         }
+    }
+}
+
+impl UnhealthySnapshot {
+    fn of(all: &[UnhealthyWorkload]) -> Option<Self> {
+        (!all.is_empty()).then(|| Self {
+            count: all.len(),
+            workloads: all.iter().take(NAMED).cloned().collect(),
+        })
     }
 }
 

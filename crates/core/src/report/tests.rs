@@ -45,6 +45,7 @@ fn overview(migrations: Vec<Migration>) -> Overview {
         shifts: Vec::new(),
         many: Vec::new(),
         revision: Some(revision.clone()),
+        branch: None,
         syncs: vec![SyncOverview {
             name: "fleet".to_owned(),
             revision: Some(revision),
@@ -54,6 +55,7 @@ fn overview(migrations: Vec<Migration>) -> Overview {
         migrations,
         failover_plans: Vec::new(),
         left_behind: Vec::new(),
+        unhealthy: Vec::new(),
         web: None,
     }
 }
@@ -595,6 +597,65 @@ fn nothing_is_well_while_an_intent_of_any_kind_has_failed_or_was_rolled_back() {
     Suspension shop/web failed: there is no such policy; 1 intent rolled back
     Evacuation drain could not move 1 workload
     ");
+}
+
+#[test]
+fn nothing_is_well_while_a_workload_is_unhealthy_that_no_migration_moves() {
+    let unhealthy = |kind: &str, name: &str| UnhealthyWorkload {
+        workload: WorkloadKey::new("shop", kind, name),
+        clusters: vec!["west".to_owned()],
+    };
+    let all = vec![
+        unhealthy("Deployment", "web"),
+        unhealthy("FlinkDeployment", "orders"),
+    ];
+    let handoff = migration(json!({"phase": "Handoff", "attempt": 1, "source": "east"}));
+    let moving = page(&overview(vec![handoff]).with_unhealthy(all.clone()));
+    assert!(
+        moving.contains("**1 workload unhealthy in a cluster; 1 of 1 migration running.**")
+            && moving.contains("## Unhealthy workloads\n\n- ❌ Deployment shop/web in west\n\n"),
+        "{moving}"
+    );
+    let done = overview(vec![completed()]).with_unhealthy(all);
+    assert_eq!(headline::headline(&done), "2 workloads unhealthy in a cluster");
+    // The status branch says so to who reads it without a control plane.
+    let files = status_tree(&done).unwrap();
+    let recorded = View::recorded(files.get(SNAPSHOT_FILE).map(Vec::as_slice), Overview::default());
+    let said = recorded.unwrap().dashboard().text(&Layout::at(NOW));
+    let said = anstream::adapter::strip_str(&said).to_string();
+    assert!(
+        said.starts_with("2 workloads unhealthy in a cluster\n")
+            && said.contains("not healthy: FlinkDeployment shop/orders in west\n"),
+        "{said}"
+    );
+    assert_eq!(urgency(&overview(vec![completed()]), &done), Urgency::Moves);
+}
+
+#[test]
+fn a_status_branch_that_is_behind_git_says_so_where_it_is_read() {
+    let of = Overview {
+        branch: Some("main".to_owned()),
+        ..overview(vec![completed()])
+    };
+    let files = status_tree(&of).unwrap();
+    let snapshot = files.get(SNAPSHOT_FILE).map(Vec::as_slice);
+    let first = |head: Option<&str>| {
+        let view = View::recorded(snapshot, Overview::default()).unwrap();
+        assert_eq!(view.branch(), Some("main"));
+        let head = head.map(|head| head.parse().unwrap());
+        let said = view.with_head(head).dashboard().text(&Layout::at(NOW));
+        let said = anstream::adapter::strip_str(&said).to_string();
+        said.lines().next().unwrap_or_default().to_owned()
+    };
+    assert_eq!(first(None), "All is well");
+    assert_eq!(
+        first(Some("0123456789abcdef0123456789abcdef01234567")),
+        "All is well"
+    );
+    assert_eq!(
+        first(Some("84c4a8a3abcdef0123456789abcdef0123456789")),
+        "Behind Git: the status is of 01234567, main is at 84c4a8a3"
+    );
 }
 
 #[test]

@@ -1,11 +1,13 @@
 //! How everything stands, as `cutover status` says it: from what was observed, or from what the status branch says.
 
+use super::Reconciler;
 use super::copies::Copies;
 use super::dashboard::Dashboard;
 use super::kinds::plain;
 use super::snapshot::Snapshot;
 use super::{Overview, yaml};
 use crate::error::Error;
+use cutover_karmada::name::Revision;
 
 /// How everything stands, to be shown.
 #[derive(Clone, Debug)]
@@ -15,6 +17,10 @@ pub struct View {
     intents: Overview,
     /// What runs where, if that was looked at.
     copies: Option<Copies>,
+    /// Whether a reconciler is at work, if that was looked at.
+    reconciler: Option<Reconciler>,
+    /// Where the branch stands now that a status branch is of.
+    head: Option<Revision>,
     /// It is of some intents only, and sums nothing up.
     is_part: bool,
 }
@@ -26,6 +32,8 @@ impl View {
             snapshot: Snapshot::of(overview),
             intents: overview.clone(),
             copies: None,
+            reconciler: None,
+            head: None,
             is_part: false,
         }
     }
@@ -36,8 +44,10 @@ impl View {
         if let Some(bytes) = snapshot {
             let read = Snapshot::read(bytes)?;
             view.snapshot.revision = read.revision;
+            view.snapshot.branch = read.branch;
             view.snapshot.syncs = read.syncs;
             view.snapshot.left_behind = read.left_behind;
+            view.snapshot.unhealthy = read.unhealthy;
         }
         Ok(view)
     }
@@ -51,6 +61,7 @@ impl View {
             revision: self.snapshot.revision.clone(),
             syncs: Vec::new(),
             left_behind: Vec::new(),
+            unhealthy: Vec::new(),
             ..self.intents.clone()
         };
         intents.retain(wanted);
@@ -80,8 +91,37 @@ impl View {
     #[must_use]
     pub fn with_copies(mut self, mut copies: Copies) -> Self {
         copies.confirm(&self.intents.workloads_down());
+        copies.take_in_moves(&self.intents.moving());
         self.copies = Some(copies);
         self
+    }
+
+    /// Adds what the Lease of the reconcilers says.
+    #[must_use]
+    pub fn with_reconciler(self, reconciler: Reconciler) -> Self {
+        Self {
+            reconciler: Some(reconciler),
+            ..self
+        }
+    }
+
+    /// Returns the branch that a status branch is of, if it says so.
+    pub fn branch(&self) -> Option<&str> {
+        self.snapshot.branch.as_deref()
+    }
+
+    /// Adds where that branch stands now.
+    #[must_use]
+    pub fn with_head(self, head: Option<Revision>) -> Self {
+        Self { head, ..self }
+    }
+
+    /// Returns by how much a status branch is behind what it is of.
+    fn behind(&self) -> Option<String> {
+        let (revision, branch) = (self.snapshot.revision.as_ref()?, self.branch()?);
+        let head = self.head.as_ref().filter(|head| *head != revision)?;
+        let (revision, head) = (revision.short(), head.short());
+        Some(format!("the status is of {revision}, {branch} is at {head}"))
     }
 
     /// Returns it for people, to be laid out. The styles of others are taken out: what they write in red is no failure.
@@ -90,12 +130,15 @@ impl View {
         Dashboard {
             syncs: plain(&self.snapshot.syncs),
             left_behind: plain(&self.snapshot.left_behind),
+            unhealthy: self.snapshot.unhealthy.as_ref().map(plain),
             named: intents.workloads_named(),
             intents,
             copies: self.copies.as_ref().map(|copies| Copies {
                 workloads: plain(&copies.workloads),
                 unknown: copies.unknown.as_ref().map(plain),
             }),
+            reconciler: self.reconciler.as_ref().map(plain),
+            behind: self.behind().as_ref().map(plain),
             is_part: self.is_part,
         }
     }

@@ -173,7 +173,7 @@ pub fn watched() -> Vec<Watched> {
         ..Watched::all(Gvk::new(api_version, kind))
     };
     // The statuses of Works and bindings change when something happens in a member or in the scheduler. There are as many of
-    // them as there are workloads, and they are read afresh.
+    // them as there are workloads, and they are read afresh; which copies are healthy is all that is kept of them.
     let intents = api::KINDS
         .iter()
         .map(|intent| kind(api::API_VERSION, intent.name, with_status, Form::Tree));
@@ -191,7 +191,12 @@ pub fn watched() -> Vec<Watched> {
             slim,
             Form::Version,
         ),
-        kind("work.karmada.io/v1alpha2", "ResourceBinding", slim, Form::Version),
+        kind(
+            "work.karmada.io/v1alpha2",
+            "ResourceBinding",
+            with_status,
+            Form::Health,
+        ),
         kind(
             "work.karmada.io/v1alpha2",
             "ClusterResourceBinding",

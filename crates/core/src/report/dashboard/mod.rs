@@ -16,9 +16,12 @@ use jiff::Timestamp;
 use self::intents::Entry;
 use self::lines::laid_out;
 use super::copies::{Copies, WorkloadKey};
-use super::snapshot::{LeftSnapshot, SyncSnapshot};
+use super::headline::{self, Headline};
+use super::kinds::plain;
+use super::reconciler::SyncSummaries;
+use super::snapshot::{LeftSnapshot, SyncSnapshot, UnhealthySnapshot};
 use super::told::{NAME, QUIET, styled};
-use super::{Overview, headline};
+use super::{Overview, Reconciler};
 
 pub use lines::on_a_screen;
 pub use migration::migration_lines;
@@ -28,9 +31,6 @@ pub(super) use migration::summary as migration_summary;
 
 /// The headline where no intent is there, and no workload is unwell.
 const NOTHING: &str = "Nothing is under way";
-
-/// What the headline begins with if nothing is wrong.
-const WELL: [&str; 2] = ["All is well", "All intents are well"];
 
 /// How a status is laid out.
 #[derive(Clone, Copy, Debug)]
@@ -70,8 +70,14 @@ impl Layout {
 pub struct Dashboard {
     pub(super) syncs: Vec<SyncSnapshot>,
     pub(super) left_behind: Vec<LeftSnapshot>,
+    /// Where what runs where was not looked at: the workloads that the status branch says are not healthy.
+    pub(super) unhealthy: Option<UnhealthySnapshot>,
     pub(super) intents: Overview,
     pub(super) copies: Option<Copies>,
+    /// Whether a reconciler is at work, and how its syncs stand, if that was looked at.
+    pub(super) reconciler: Option<Reconciler>,
+    /// By how much a status branch is behind Git, if it is.
+    pub(super) behind: Option<String>,
     /// The workloads that intents are about, and whether one of these goes on.
     pub(super) named: BTreeMap<WorkloadKey, bool>,
     /// It is of some intents only, and sums nothing up.
@@ -85,6 +91,12 @@ impl Dashboard {
         let mut page = Vec::new();
         self.add_headline(&mut page);
         syncs::add(&self.syncs, &self.left_behind, layout, &mut page);
+        if let Some(summaries) = self.summaries() {
+            syncs::add_summaries(summaries, layout, &mut page);
+        }
+        if let Some(unhealthy) = &self.unhealthy {
+            workloads::add_unhealthy(unhealthy, &mut page);
+        }
         if let Some(copies) = &self.copies {
             workloads::add(copies, self, layout, &mut page);
         }
@@ -100,8 +112,9 @@ impl Dashboard {
             }
             page.push(Line::new("no intents"));
         }
-        // The control plane doesn't know how the syncs stand.
-        if self.copies.is_some() && !self.is_part && self.syncs.is_empty() {
+        // The control plane knows of syncs what a reconciler has noted there.
+        let is_unknown = self.syncs.is_empty() && self.summaries().is_none();
+        if self.copies.is_some() && !self.is_part && is_unknown {
             let text = "syncs: cutover status --recorded (they are not in the control plane)";
             page.push(Line::new(""));
             page.push(Line::new(styled(QUIET, text)).hanging(0));
@@ -111,35 +124,70 @@ impl Dashboard {
         })
     }
 
+    /// Takes in what the Lease of the reconcilers says by now. Returns whether that is news.
+    pub fn see(&mut self, reconciler: &Reconciler) -> bool {
+        let reconciler = plain(reconciler);
+        let is_news = !self.is_part && self.reconciler.as_ref() != Some(&reconciler);
+        self.reconciler = Some(reconciler);
+        is_news
+    }
+
+    /// Returns how the syncs stand that the Lease tells of, where nothing else does.
+    fn summaries(&self) -> Option<&SyncSummaries> {
+        let all = &self.reconciler.as_ref()?.syncs;
+        let counts = !self.is_part && self.syncs.is_empty() && !all.syncs.is_empty();
+        counts.then_some(all)
+    }
+
+    /// Returns when a reconciler was at work last, if none is.
+    fn idle_since(&self) -> Option<Timestamp> {
+        self.reconciler.as_ref()?.idle_since
+    }
+
+    /// Returns how many workloads have a copy that is not as it should be.
+    fn ailing(&self) -> usize {
+        let recorded = self.unhealthy.as_ref().map_or(0, |unhealthy| unhealthy.count);
+        self.copies.as_ref().map_or(recorded, Copies::ailing)
+    }
+
     fn add_headline(&self, page: &mut Vec<Line>) {
         let has_content = !self.intents.has_no_intents()
             || !self.syncs.is_empty()
-            || self.copies.as_ref().is_some_and(|copies| copies.ailing() > 0);
+            || self.summaries().is_some()
+            || self.ailing() > 0
+            || self.idle_since().is_some()
+            || self.behind.is_some();
         let has_workloads = self
             .copies
             .as_ref()
             .is_some_and(|copies| !copies.workloads.is_empty());
         let line = match (has_content, has_workloads) {
             _ if self.is_part => return,
-            (true, _) => self.headline(),
+            (true, _) => self.headline().text,
             (false, true) => NOTHING.to_owned(),
             (false, false) => return,
         };
         page.push(Line::new(styled(NAME, line)).hanging(0));
     }
 
-    fn headline(&self) -> String {
-        let known = headline::Known {
-            syncs: headline::SyncCounts::of_snapshot(&self.syncs),
-            has_syncs: !self.syncs.is_empty(),
-            ailing: self.copies.as_ref().map_or(0, Copies::ailing),
+    fn headline(&self) -> Headline {
+        let summaries = self.summaries();
+        let syncs = match summaries {
+            Some(all) => headline::SyncCounts::of_summaries(&all.syncs),
+            None => headline::SyncCounts::of_snapshot(&self.syncs),
         };
-        headline::line(&self.intents, known)
+        let known = headline::Known {
+            syncs,
+            has_syncs: !self.syncs.is_empty() || summaries.is_some_and(|all| all.more == 0),
+            ailing: self.ailing(),
+            idle_since: self.idle_since(),
+            behind: self.behind.clone(),
+        };
+        headline::of(&self.intents, &known)
     }
 
     /// Returns whether nothing is wrong and nothing waits for a person, as the headline has it; of a part, as its own would.
     pub fn is_well(&self) -> bool {
-        let line = self.headline();
-        WELL.iter().any(|well| line.starts_with(well))
+        self.headline().is_well
     }
 }

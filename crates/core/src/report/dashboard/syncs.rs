@@ -1,10 +1,15 @@
 //! Syncs on a terminal: a row each, and below it what is held back, waits, or is wrong.
 
+use anstyle::Style;
+
 use super::Layout;
+use super::intents::ago;
 use super::lines::{Line, table};
 use crate::report::instant;
+use crate::report::reconciler::{SyncSummaries, SyncSummary};
 use crate::report::snapshot::{LeftSnapshot, SyncSnapshot};
 use crate::report::told::{BAD, BUSY, HINT, NAME, QUIET, styled};
+use cutover_karmada::name::Revision;
 
 /// Adds the syncs, and what they left behind.
 pub fn add(syncs: &[SyncSnapshot], left_behind: &[LeftSnapshot], layout: &Layout, page: &mut Vec<Line>) {
@@ -26,16 +31,61 @@ pub fn add(syncs: &[SyncSnapshot], left_behind: &[LeftSnapshot], layout: &Layout
     }
 }
 
-fn row(sync: &SyncSnapshot) -> Vec<String> {
-    let revision = sync.revision.as_ref();
-    let revision = revision.map_or("never applied", |revision| revision.short());
-    let counted = |number: usize, style| match number {
-        0 => "0".to_owned(),
-        number => styled(style, number),
+/// Adds the syncs as the Lease of the reconcilers has them: in numbers.
+pub fn add_summaries(all: &SyncSummaries, layout: &Layout, page: &mut Vec<Line>) {
+    if !page.is_empty() {
+        page.push(Line::new(""));
+    }
+    let head = [
+        "SYNC",
+        "REVISION",
+        "SINCE",
+        "IN SYNC",
+        "HELD BACK",
+        "WAITING",
+        "PROBLEMS",
+    ];
+    let rows: Vec<Vec<String>> = all.syncs.iter().map(|sync| summary(sync, layout)).collect();
+    page.extend(table(&head, &rows, QUIET, layout.fitting()));
+    let s = if all.more == 1 { "" } else { "s" };
+    let text = match (all.more, all.syncs.iter().all(SyncSummary::is_clean)) {
+        (0, true) => return,
+        (0, false) => "details: cutover status --recorded".to_owned(),
+        (more, _) => format!("and {more} more sync{s}: cutover status --recorded"),
     };
+    page.push(Line::new(styled(QUIET, text)).hanging(0));
+}
+
+fn summary(sync: &SyncSummary, layout: &Layout) -> Vec<String> {
+    let since = sync.since.map(|since| ago(since, layout.now));
     vec![
         styled(NAME, &sync.name),
-        revision.to_owned(),
+        applied(sync.revision.as_ref()),
+        since.unwrap_or_else(|| "-".to_owned()),
+        sync.in_sync.to_string(),
+        counted(sync.held_back, BUSY),
+        counted(sync.waiting, BUSY),
+        counted(sync.problems, BAD),
+    ]
+}
+
+fn applied(revision: Option<&Revision>) -> String {
+    revision
+        .map_or("never applied", |revision| revision.short())
+        .to_owned()
+}
+
+fn counted(number: usize, style: Style) -> String {
+    match number {
+        0 => "0".to_owned(),
+        number => styled(style, number),
+    }
+}
+
+fn row(sync: &SyncSnapshot) -> Vec<String> {
+    vec![
+        styled(NAME, &sync.name),
+        applied(sync.revision.as_ref()),
         sync.in_sync.to_string(),
         counted(sync.held_back.len(), BUSY),
         counted(sync.waiting.iter().map(|wait| wait.count).sum(), BUSY),

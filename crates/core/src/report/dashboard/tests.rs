@@ -3,7 +3,7 @@ use jiff::Timestamp;
 use serde_json::{Value, json};
 
 use super::*;
-use crate::report::{Copies, SyncOverview, View};
+use crate::report::{Copies, Reconciler, SyncOverview, View};
 
 const NOW: Timestamp = Timestamp::constant(1_772_359_265, 0);
 
@@ -419,6 +419,18 @@ fn nothing_is_well_that_is_not_known_to_be() {
     assert_eq!(first(&healthy), "All intents are well", "syncs are not looked at");
     let ailing = healthy.clone().with_copies(copies());
     assert_eq!(first(&ailing), "1 workload unhealthy in a cluster");
+    let lease = json!({"spec": {
+        "holderIdentity": "pod_1", "leaseDurationSeconds": 15, "renewTime": "2026-03-01T10:00:00.000000Z",
+    }});
+    let idle = healthy.clone().with_reconciler(Reconciler::of(&lease, NOW));
+    assert_eq!(
+        first(&idle),
+        "No reconciler at work since 2026-03-01 10:00:00 UTC"
+    );
+    assert_eq!(
+        first(&idle.with_copies(copies())),
+        "1 workload unhealthy in a cluster; no reconciler at work since 2026-03-01 10:00:00 UTC"
+    );
     let unknown = printed(&healthy.with_copies(Copies::unknown("forbidden")), &at(80));
     assert!(
         unknown.contains("what runs where is not known: forbidden"),
@@ -453,6 +465,43 @@ fn a_control_plane_without_intents_has_a_headline_above_its_workloads() {
     let text = printed(&view(Vec::new()).with_copies(copies), &at(80));
     assert!(text.starts_with("Nothing is under way\n\nWORKLOAD"), "{text}");
     assert!(text.contains("\n\nno intents\n"), "{text}");
+}
+
+#[test]
+fn how_the_syncs_stand_is_read_from_the_lease() {
+    let fleet = json!({
+        "name": "fleet", "revision": "84c4a8a3abcdef0123456789abcdef0123456789", "since": "2026-03-01T10:00:00Z",
+        "inSync": 6, "heldBack": 1, "waiting": 0, "problems": 0,
+    });
+    let with = |syncs: &Value| {
+        let lease = json!({
+            "metadata": {"annotations": {"cutover.dev/syncs": json!({"syncs": [syncs]}).to_string()}},
+            "spec": {
+                "holderIdentity": "pod_1", "leaseDurationSeconds": 15, "renewTime": "2026-03-01T10:01:00.000000Z",
+            },
+        });
+        let view = view(vec![ended("m", "Completed", &json!({}))]);
+        printed(&view.with_reconciler(Reconciler::of(&lease, NOW)), &at(100))
+    };
+    let held = with(&fleet);
+    let row = held.lines().find(|line| line.starts_with("fleet"));
+    let cells: Vec<_> = row.unwrap_or_default().split_whitespace().collect();
+    assert_eq!(
+        cells,
+        ["fleet", "84c4a8a3", "1", "min", "5", "s", "6", "1", "0", "0"],
+        "{held}"
+    );
+    assert!(
+        held.starts_with("1 change held back\n") && held.contains("\ndetails: cutover status --recorded\n"),
+        "{held}"
+    );
+    let mut calm = fleet;
+    calm["heldBack"] = json!(0);
+    let calm = with(&calm);
+    assert!(
+        calm.starts_with("All is well\n") && !calm.contains("--recorded"),
+        "{calm}"
+    );
 }
 
 #[test]

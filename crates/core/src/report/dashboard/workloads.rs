@@ -5,9 +5,13 @@ use std::collections::{BTreeMap, BTreeSet};
 use super::intents::ago;
 use super::lines::{Line, table};
 use super::{Dashboard, Layout};
-use crate::report::Overview;
-use crate::report::copies::{Copies, CopyState, MemberCopy, WorkloadCopies, WorkloadKey};
+use crate::api::Phase;
+use crate::report::copies::{
+    Copies, CopyState, MemberCopy, Moving, UnhealthyWorkload, WorkloadCopies, WorkloadKey,
+};
+use crate::report::snapshot::UnhealthySnapshot;
 use crate::report::told::{BAD, BUSY, GOOD, NAME, QUIET, styled};
+use crate::report::{Overview, status};
 
 /// As many workloads are shown, whoever asks for them.
 const FEW: usize = 12;
@@ -44,6 +48,18 @@ pub fn add(copies: &Copies, all: &Dashboard, layout: &Layout, page: &mut Vec<Lin
     }
     if layout.wide && !shown.is_empty() {
         page.push(Line::new(""));
+    }
+}
+
+/// Adds the workloads that the status branch says are not healthy.
+pub fn add_unhealthy(unhealthy: &UnhealthySnapshot, page: &mut Vec<Line>) {
+    begin(page);
+    for one in &unhealthy.workloads {
+        page.push(Line::new(format!("{} {one}", styled(BAD, "not healthy:"))));
+    }
+    match unhealthy.count.saturating_sub(unhealthy.workloads.len()) {
+        0 => {}
+        more => page.push(Line::new(format!("and {more} more that are not healthy"))),
     }
 }
 
@@ -101,12 +117,59 @@ const fn style(state: CopyState) -> anstyle::Style {
     match state {
         CopyState::Healthy => GOOD,
         CopyState::Unhealthy | CopyState::NotApplied | CopyState::Unknown => BAD,
-        CopyState::Held | CopyState::Leaving | CopyState::Unreported | CopyState::Unconfirmed => BUSY,
+        CopyState::Held
+        | CopyState::Leaving
+        | CopyState::Moving
+        | CopyState::Unreported
+        | CopyState::Unconfirmed => BUSY,
         CopyState::Applied => QUIET,
     }
 }
 
 impl Overview {
+    /// Takes in which workloads are not healthy. Copies that a migration starts or stops right now are none of them.
+    #[must_use]
+    pub fn with_unhealthy(self, all: Vec<UnhealthyWorkload>) -> Self {
+        let moving = self.moving();
+        let at_rest = all.into_iter().filter_map(|one| one.at_rest(&moving));
+        Self {
+            unhealthy: at_rest.collect(),
+            ..self
+        }
+    }
+
+    /// Returns the copies that migrations and failovers start or stop right now.
+    pub(in crate::report) fn moving(&self) -> Moving {
+        let mut moving = Moving::new();
+        for migration in &self.migrations {
+            let status = status(migration);
+            let is_moving = matches!(
+                status.phase,
+                Phase::Capture | Phase::Handoff | Phase::Verify | Phase::RollingBack
+            );
+            if is_moving {
+                let workload = WorkloadKey::of(migration, &migration.spec.workload);
+                let clusters = status.source.iter().chain([&migration.spec.to]);
+                let names = clusters.map(ToString::to_string);
+                moving.entry(workload).or_default().extend(names);
+            }
+        }
+        for plan in &self.failover_plans {
+            let status = status(plan);
+            let flight = status
+                .journal
+                .as_ref()
+                .and_then(|journal| journal.flight.as_ref());
+            if let Some(flight) = flight.filter(|_| status.phase.in_flight()) {
+                let workload = WorkloadKey::of(plan, &plan.spec_in_force().workload);
+                let clusters = std::iter::once(&flight.from).chain(&flight.to);
+                let names = clusters.map(ToString::to_string);
+                moving.entry(workload).or_default().extend(names);
+            }
+        }
+        moving
+    }
+
     /// Returns the workloads of which nobody was seen running since a migration has told one to stop.
     pub(in crate::report) fn workloads_down(&self) -> BTreeSet<WorkloadKey> {
         let down = self.migrations.iter().filter(|migration| {
