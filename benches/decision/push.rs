@@ -6,7 +6,7 @@ use std::hint::black_box;
 use cutover::api::{PolicyName, WorkloadRef};
 use cutover::config::{Migrations, MigrationsMode};
 use cutover::intent::driven::{self, Called, Cause, Driven};
-use cutover::intent::gate::{Ground, Refusal, Tenant, Write};
+use cutover::intent::gate::{Ground, Refusal, State, Tenant, Write};
 use cutover::karmada::meta::{POLICY_NAME, POLICY_NAMESPACE};
 use cutover::karmada::{Cluster, PropagationPolicy, PropagationSpec, ResourceBinding};
 use cutover::name::{ClusterName, GroupKind};
@@ -222,8 +222,8 @@ impl Answers {
                     owner: Some(named(Some(NAMESPACE), owner.unwrap())),
                     template,
                     binding,
-                    is_unsaid: false,
-                    in_hand: false,
+                    state: State::Kept,
+                    in_hand: None,
                 }
             });
         let tenants: Vec<Tenant> = tenants.collect();
@@ -242,6 +242,7 @@ impl Answers {
                 tenants,
                 clusters: clusters.collect(),
                 policies: policies.collect::<BTreeMap<_, _>>(),
+                ..Ground::default()
             },
             migrations: serde_json::from_slice(&self.migrations).unwrap(),
         }

@@ -197,7 +197,7 @@ pub(super) async fn warned_with_pods(
 ) -> Option<Warned> {
     let (parts, workload) = (around.parts, around.workload);
     let reader = parts.cluster.member(&cluster);
-    let pods = selector.pods(&reader, workload.namespace.as_deref(), around.instant());
+    let pods = selector.pods(&cluster, &reader, workload.namespace.as_deref(), around.instant());
     let copy = Member {
         pods: tokio::time::timeout(AT_ONCE, pods).await.ok()?,
         ..copy.clone()
