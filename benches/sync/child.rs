@@ -141,6 +141,7 @@ pub async fn run(kubeconfig: &str, url: &str, state: &str) {
     let reported = Reports {
         name: "main".to_owned(),
         latest: sync.reports(),
+        unread: sync.unread(),
     };
     tokio::spawn(Publisher::new(repo, observer.clone(), vec![reported]).run(CancellationToken::new()));
     let polling = Polling {

@@ -137,6 +137,28 @@ pub fn read_given(path: &Path, limit: usize) -> Result<Vec<u8>> {
     Ok(bytes)
 }
 
+/// Reads the objects in what a person names, wherever it is: a file, `-` for stdin, or a folder of files.
+pub fn given(path: &Path, budget: &Budget) -> Result<Set> {
+    let set = if path.is_dir() {
+        objects(path, &Config::default(), budget, |_| ())?
+    } else {
+        let (name, bytes) = (
+            path.display().to_string(),
+            read_given(path, budget.of(Limit::FileBytes))?,
+        );
+        let parsed = parse(Source::new(&name), &bytes, budget);
+        budget.check_size(&parsed.size)?;
+        let mut set = Set::new().within(budget);
+        set.update(&name, parsed);
+        set
+    };
+    let wrong = set.errors().next().map(ToString::to_string);
+    match wrong {
+        Some(error) => Err(Error::user(format!("{}: {error}", path.display()))),
+        None => Ok(set),
+    }
+}
+
 /// Checks that a file may be written: nothing on its way from the root is a link, and it isn't one itself.
 pub fn check_writable(root: &Path, path: &str) -> Result<()> {
     let ends = path.match_indices('/').map(|(end, _)| end).chain([path.len()]);

@@ -153,7 +153,7 @@ impl Review {
             None => validate::Base::Unknown,
         };
         // What runs, and would lose its state, is asked of the control plane where there is one.
-        let (_, findings) = validate::check(&self.path, &base, self.offline)?;
+        let (_, findings) = validate::check(&self.path, &base, self.offline, &[])?;
         let mut reviewed = Reviewed {
             findings,
             links: links(runner, &clone, &range.revision),

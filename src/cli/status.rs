@@ -52,7 +52,7 @@ pub struct Status {
     /// Go on: on a terminal each second, else whenever something has changed
     #[arg(short, long)]
     watch: bool,
-    /// 1: something failed, is unhealthy or waits for a person; 0: all is well
+    /// End with 1 where something failed, is unhealthy, waits for a person, or can't be seen; with 0 where nothing of that is found
     #[arg(long, conflicts_with = "watch")]
     exit_status: bool,
     /// Ask no control plane: say what the status branch says, read at the remote of the clone in this directory

@@ -4,6 +4,7 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use clap::{Args, ValueEnum};
+use serde_json::Value;
 
 use super::output::OUTPUT;
 use super::plan::commit;
@@ -24,6 +25,10 @@ pub struct Validate {
     /// commit before it where the files are as HEAD has them]
     #[arg(long, value_name = "COMMIT")]
     base: Option<String>,
+    /// A file or a folder with CustomResourceDefinitions that the repository doesn't have, such as those of an operator: objects and
+    /// profiles are checked against them, too
+    #[arg(long, value_name = "PATH")]
+    crds: Vec<PathBuf>,
     /// How findings are written; `github`: as annotations of a workflow
     #[arg(short, long, value_name = "FORMAT", default_value = "text", help_heading = OUTPUT)]
     output: Format,
@@ -69,7 +74,8 @@ fn nothing(path: &Path) -> Error {
 impl Validate {
     pub fn run(self) -> Result<ExitCode> {
         let base = self.base()?;
-        let (objects, findings) = check(&self.path, &base, true)?;
+        let schemas = self.schemas()?;
+        let (objects, findings) = check(&self.path, &base, true, &schemas)?;
         match self.output {
             Format::Text => output::data(findings_text(&findings))?,
             Format::Json => output::json(findings_json(&findings)?)?,
@@ -88,6 +94,21 @@ impl Validate {
         } else {
             ExitCode::SUCCESS
         })
+    }
+
+    fn schemas(&self) -> Result<Vec<Value>> {
+        let mut all = Vec::new();
+        for path in &self.crds {
+            let set = files::given(path, &global::budget())?;
+            let crds = set.of_kind("apiextensions.k8s.io", "CustomResourceDefinition");
+            let before = all.len();
+            all.extend(crds.map(|crd| crd.value.clone()));
+            if all.len() == before {
+                let message = format!("{} has no CustomResourceDefinition", path.display());
+                return Err(Error::user(message).hint("name the file or the folder with the operator's CRDs"));
+            }
+        }
+        Ok(all)
     }
 
     /// Returns what the files are compared with: with HEAD; with the commit before it, where they are as HEAD has them.
@@ -153,8 +174,8 @@ fn is_as_in(root: &Path, commit: &Base) -> Result<bool> {
 }
 
 /// Returns the number of objects under a root, and all that can be said about them: `loses`, also of what the change since the
-/// base takes from workloads with state.
-pub(super) fn check(root: &Path, base: &Base, loses: bool) -> Result<(usize, Vec<Finding>)> {
+/// base takes from workloads with state; `crds`: those that are not in the files.
+pub(super) fn check(root: &Path, base: &Base, loses: bool, crds: &[Value]) -> Result<(usize, Vec<Finding>)> {
     let budget = global::budget();
     let bytes = match files::read_config_bytes(root, &budget)? {
         Ok(bytes) => bytes,
@@ -166,15 +187,17 @@ pub(super) fn check(root: &Path, base: &Base, loses: bool) -> Result<(usize, Vec
         Err(error) => return Ok((0, error.findings())),
     };
     let set = files::objects(root, &config, &budget, |_| ())?;
+    let built_in = Context::built_in()?;
     let context = Context {
         now: Some(jiff::Timestamp::now()),
         budget,
+        schemas: built_in.schemas.with_definitions(crds),
         may_have_ended: match base {
             Base::None => MayHaveEnded::None,
             Base::Unknown => MayHaveEnded::All,
             Base::Commit(there) => MayHaveEnded::of(&there.1),
         },
-        ..Context::built_in()?
+        ..built_in
     };
     let mut findings: Vec<Finding> = config::refused_status_branch(&bytes, &config)
         .into_iter()

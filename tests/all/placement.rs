@@ -100,6 +100,25 @@ fn listed(plane: &Plane, job: &str) -> Value {
     clusters.iter().map(|cluster| cluster["name"].clone()).collect()
 }
 
+/// Its placement would reach the workload only with a change of the template, which waits for the end of the move.
+#[tokio::test]
+async fn a_lazy_policy_that_is_to_change_is_found_before_anything_is_touched() {
+    let lazy = |clusters: &str| {
+        policy("orders", "orders", clusters).replace("spec:", "spec:\n  activationPreference: Lazy")
+    };
+    let (world, plane) = started(&lazy("east"), &[]).await;
+    plane.push(&[
+        ("policy.yaml", &*lazy("west")),
+        ("move.yaml", &*migration("orders", "")),
+    ]);
+    let _running = plane.start();
+    until("it has ended", || phase(&plane, "orders") == "Failed").await;
+    let status = migration_of(&plane, "orders");
+    assert_eq!(status["findings"][0]["code"], "LazyPolicy", "{status:#}");
+    assert!(runs(&world, "east", "orders"));
+    assert!(world.ledger().verdict().is_clean(), "{}", world.ledger());
+}
+
 #[tokio::test]
 async fn a_policy_that_names_the_target_alone_comes_with_the_migration() {
     let (world, plane) = started(&policy("orders", "orders", "east"), &[]).await;

@@ -36,7 +36,10 @@ pub struct Stage {
 impl Stage {
     pub async fn with(files: &[(&str, &str)]) -> Self {
         let dir = tempfile::tempdir().unwrap();
-        let world = World::start(WorldOptions::fast());
+        let world = World::start(WorldOptions {
+            service_accounts: vec!["flink".to_owned()],
+            ..WorldOptions::fast()
+        });
         for crd in api::crds() {
             let crd = serde_json::to_value(crd).unwrap();
             world.control_plane().install(&crd).unwrap();

@@ -382,9 +382,11 @@ impl Leader {
         let labels = lease.metadata.labels.get_or_insert_default();
         labels.insert(LABEL.to_owned(), LABEL_VALUE.to_owned());
         let syncs = self.options.syncs.borrow().clone();
-        if let Some(syncs) = syncs {
-            let annotations = lease.metadata.annotations.get_or_insert_default();
-            annotations.insert(SYNCS_ANNOTATION.to_owned(), syncs);
+        let annotations = lease.metadata.annotations.get_or_insert_default();
+        match syncs {
+            Some(syncs) => drop(annotations.insert(SYNCS_ANNOTATION.to_owned(), syncs)),
+            // What somebody else noted is not vouched for.
+            None => drop(annotations.remove(SYNCS_ANNOTATION)),
         }
         if lease.metadata.resource_version.is_some() {
             return self.leases.replace(name, &params, &lease).await;

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use futures::future::BoxFuture;
+use jiff::Timestamp;
 use tokio::sync::watch;
 
 use super::sync::{LeftBehind, ObjectReport, ObjectResult, PruneReport, SyncReport};
@@ -19,6 +20,8 @@ use cutover_karmada::name::ObjectKey;
 pub struct Reports {
     pub name: String,
     pub latest: watch::Receiver<Option<Arc<SyncReport>>>,
+    /// Since when Git can't be read, if so.
+    pub unread: watch::Receiver<Option<Timestamp>>,
 }
 
 /// What an overview is made of.

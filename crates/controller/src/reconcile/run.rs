@@ -474,6 +474,7 @@ impl Layout {
         let reports = |(name, sync): &(String, Sync)| Reports {
             name: name.clone(),
             latest: sync.reports(),
+            unread: sync.unread(),
         };
         self.syncs.iter().map(reports).collect()
     }

@@ -43,7 +43,8 @@ impl Summaries {
                 since.1
             });
             let overview = sync_overview(&sync.name, report.as_deref());
-            all.push(SyncSummary::of(&overview, since));
+            let unread = *sync.unread.borrow_and_update();
+            all.push(SyncSummary::of(&overview, since).unread_since(unread));
         }
         is_known.then(|| SyncSummaries::new(all).text())
     }
@@ -54,7 +55,10 @@ impl Summaries {
             if let Some(text) = self.text() {
                 noted.send_replace(Some(text));
             }
-            let latest = self.reports.iter().map(|sync| changed(sync.latest.clone()));
+            let latest = self.reports.iter().flat_map(|sync| {
+                let news = [changed(sync.latest.clone()), changed(sync.unread.clone())];
+                news.into_iter()
+            });
             let never: BoxFuture<'static, ()> = Box::pin(std::future::pending());
             tokio::select! {
                 () = stop.cancelled() => return,

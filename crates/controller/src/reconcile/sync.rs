@@ -45,6 +45,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use futures::future::BoxFuture;
+use jiff::Timestamp;
 use serde_json::Value;
 use tokio::sync::broadcast::error::{RecvError, TryRecvError};
 use tokio::sync::{broadcast, watch};
@@ -125,6 +126,8 @@ pub struct Sync {
     recreated: BTreeMap<ObjectKey, String>,
     desired: watch::Sender<Option<Arc<Desired>>>,
     reports: watch::Sender<Option<Arc<SyncReport>>>,
+    /// Since when Git can't be read.
+    unread: watch::Sender<Option<Timestamp>>,
     /// Before what failed as a whole is tried again.
     delays: Delays,
     /// What its passes have done so far.
@@ -166,6 +169,7 @@ impl Sync {
             dropped: BTreeSet::new(),
             desired: watch::Sender::new(None),
             reports: watch::Sender::new(None),
+            unread: watch::Sender::new(None),
             total: Done::default(),
             pruner,
             meter: None,
@@ -189,6 +193,11 @@ impl Sync {
     /// Returns the report of the latest pass.
     pub fn reports(&self) -> watch::Receiver<Option<Arc<SyncReport>>> {
         self.reports.subscribe()
+    }
+
+    /// Returns since when Git can't be read, if so.
+    pub fn unread(&self) -> watch::Receiver<Option<Timestamp>> {
+        self.unread.subscribe()
     }
 
     /// Lets this one wait for another one, whenever there is a new revision.
@@ -233,6 +242,11 @@ impl Sync {
     }
 
     fn note_fetch(&mut self, fetched: &Result<Fetched, repo::Error>) {
+        self.unread.send_if_modified(|since| {
+            let before = *since;
+            *since = fetched.is_err().then(|| before.unwrap_or_else(Timestamp::now));
+            *since != before
+        });
         if let Some(pruner) = &mut self.pruner {
             pruner.unreachable = fetched.as_ref().err().map(ToString::to_string);
         }

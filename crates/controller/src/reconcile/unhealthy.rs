@@ -26,6 +26,8 @@ const CLAIMS: (&str, &str) = (api::GROUP, "Claim");
 const A_WHILE: Duration = Duration::from_secs(15);
 /// How long changes are gathered.
 const GATHER: Duration = Duration::from_secs(1);
+/// How long the first list is waited for, before anything is looked at.
+const LISTED_WITHIN: Duration = Duration::from_secs(10);
 /// How long the first lists are waited for by who looks once.
 const FIRST_LISTS: Duration = Duration::from_secs(1);
 
@@ -36,6 +38,7 @@ pub(super) struct Unhealthy {
     /// Bindings with a copy that is reported as not healthy or not applied, whether it may run or not.
     suspects: BTreeSet<ObjectKey>,
     steady: Steady,
+    has_listed: bool,
     reported: watch::Sender<Vec<UnhealthyWorkload>>,
 }
 
@@ -70,6 +73,7 @@ impl Unhealthy {
             observer,
             suspects: BTreeSet::new(),
             steady: Steady::default(),
+            has_listed: false,
             reported: watch::Sender::new(Vec::new()),
         }
     }
@@ -86,6 +90,10 @@ impl Unhealthy {
             all: true,
             ..Dirty::default()
         };
+        tokio::select! {
+            () = stop.cancelled() => return,
+            _ = self.observer.until(LISTED_WITHIN, is_listed) => {}
+        }
         let mut look_at = Some(Instant::now());
         loop {
             let due = [look_at, self.steady.next()].into_iter().flatten().min();
@@ -119,8 +127,11 @@ impl Unhealthy {
     }
 
     fn look(&mut self, dirty: Dirty, now: Instant) {
+        // What is unhealthy when the first list is there was so before, and may have been reported by the process before.
+        let is_first = !self.has_listed && is_listed(&self.observer);
+        self.has_listed |= is_first;
         let mut keys = dirty.bindings;
-        if dirty.all {
+        if dirty.all || is_first {
             keys.extend(self.observer.keys(BINDINGS.0, BINDINGS.1));
             keys.extend(self.steady.0.keys().cloned());
         }
@@ -130,15 +141,28 @@ impl Unhealthy {
         let claims = self.observer.list(CLAIMS.0, CLAIMS.1);
         for key in keys {
             let is_suspect = is_suspect(&self.observer, &key);
-            let seen = is_suspect.then(|| unhealthy(&self.observer, &key, &claims));
-            self.steady.see(&key, seen.flatten(), now);
+            let seen = is_suspect
+                .then(|| unhealthy(&self.observer, &key, &claims))
+                .flatten();
+            if is_first && let Some(seen) = &seen {
+                self.steady.find(&key, seen, now);
+            }
+            self.steady.see(&key, seen, now);
             if is_suspect {
                 self.suspects.insert(key);
             } else {
                 self.suspects.remove(&key);
             }
         }
+        if is_first {
+            self.reported.send_replace(self.steady.settled());
+        }
     }
+}
+
+fn is_listed(observer: &Observer) -> bool {
+    let state = observer.state(BINDINGS.0, BINDINGS.1);
+    state.is_some_and(|state| state.is_settled())
 }
 
 async fn until(due: Option<Instant>) {
@@ -205,6 +229,15 @@ struct Observed {
 }
 
 impl Steady {
+    /// Takes in what was so already when it was looked at first.
+    fn find(&mut self, key: &ObjectKey, seen: &UnhealthyWorkload, now: Instant) {
+        self.0.entry(key.clone()).or_insert_with(|| Observed {
+            seen: Some(seen.clone()),
+            since: now,
+            reported: Some(seen.clone()),
+        });
+    }
+
     fn see(&mut self, key: &ObjectKey, seen: Option<UnhealthyWorkload>, now: Instant) {
         match self.0.get_mut(key) {
             Some(observed) if observed.seen == seen => {}

@@ -9,6 +9,7 @@ use std::fmt;
 use serde_json::Value;
 
 use crate::api::Finding;
+use crate::manifest::is_subdomain;
 use crate::profile::Profile;
 use cutover_karmada::name::{ClusterName, Gvk};
 
@@ -36,6 +37,11 @@ impl Reference {
 
     fn is_core(&self, kind: &str) -> bool {
         self.gvk.group.is_empty() && self.gvk.kind == kind
+    }
+
+    /// Whether an object can have that name: templates also have placeholders there, and words for what is made with the pod.
+    pub fn is_name(&self) -> bool {
+        is_subdomain(&self.name)
     }
 
     /// Whether every namespace has it.
@@ -80,8 +86,7 @@ pub fn references(template: &Value, profile: Option<&Profile>) -> BTreeSet<Refer
     if let Some(spec) = template.get("spec") {
         walk(spec, &mut found);
     }
-    // A path that fails on this template names nothing; `cutover profile test` reports it.
-    let needs = profile.and_then(|profile| profile.needs(template).ok());
+    let needs = profile.map(|profile| profile.needs(template));
     found.extend(needs.into_iter().flatten().map(|(need, name)| Reference {
         gvk: need.gvk(),
         name: name.to_owned(),

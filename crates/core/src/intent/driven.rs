@@ -86,6 +86,9 @@ fn called(loss: &Loss, tenant: &Tenant) -> Result<Called, String> {
     let Fate::Moves { stops, starts } = &loss.fate else {
         return Err("a Migration cannot carry that out".to_owned());
     };
+    if tenant.in_hand.is_some() {
+        return Err("an intent has it in hand, and comes first".to_owned());
+    }
     let resource = &tenant.binding.spec.resource;
     match (
         stops.as_slice(),

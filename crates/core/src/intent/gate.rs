@@ -12,6 +12,8 @@ use std::fmt;
 
 use serde_json::{Value, json};
 
+use super::fence::affinity_in_use;
+use super::migration::keeps_target;
 use super::moves::{divides, fits, static_weight};
 use super::record::digest;
 use crate::api::{AppliesTo, GROUP, PolicyName, WorkloadProfile};
@@ -82,10 +84,21 @@ pub struct Knowledge {
     pub wanted: Vec<WorkloadProfile>,
     /// What those in Git are about that can't be read.
     pub unreadable: Vec<AppliesTo>,
+    /// The live ones as they will be, once what was let through is written.
+    then: Option<Vec<WorkloadProfile>>,
     pub unknown: UnknownKinds,
 }
 
 impl Knowledge {
+    /// What these profiles say; `unknown`: what becomes of kinds that none speaks of.
+    pub fn of(live: Vec<WorkloadProfile>, unknown: UnknownKinds) -> Self {
+        Self {
+            live,
+            unknown,
+            ..Self::default()
+        }
+    }
+
     /// Returns whether a kind has state, if only one of the profiles says so.
     pub fn state_of(&self, kind: &Gvk) -> Result<State, profile::Error> {
         let is_about = |about: &AppliesTo| about.group == kind.group && about.kinds.contains(&kind.kind);
@@ -105,9 +118,13 @@ impl Knowledge {
         state_of(live, kind, self.unknown).is_ok_and(|state| state >= State::Elsewhere)
     }
 
+    fn to_be(&self) -> &[WorkloadProfile] {
+        self.then.as_deref().unwrap_or(&self.live)
+    }
+
     /// Returns the live profiles once one has become another, or has gone.
     fn with(&self, name: &str, profile: Option<&WorkloadProfile>) -> Vec<WorkloadProfile> {
-        let others = self.live.iter();
+        let others = self.to_be().iter();
         let others = others.filter(|other| other.metadata.name.as_deref() != Some(name));
         others.chain(profile).cloned().collect()
     }
@@ -210,6 +227,8 @@ pub struct Loss {
     pub workload: ObjectKey,
     pub fate: Fate,
     state: State,
+    /// One copy at a time may run.
+    is_single: bool,
     /// Where it runs now.
     clusters: Vec<ClusterName>,
     /// What would place it, as JSON; nothing where it ends.
@@ -295,7 +314,7 @@ impl Loss {
             Fate::Spreads { .. } | Fate::Forgotten | Fate::Unclear { .. } => true,
             Fate::Ends => false,
         };
-        self.state != State::Elsewhere || self.clusters.len() == 1 && begins
+        self.state != State::Elsewhere || self.is_single && begins
     }
 
     /// Returns what a person can do so that nothing is lost.
@@ -492,8 +511,10 @@ impl Ground {
                 self.clusters.insert(name.clone(), (**cluster).clone());
             }
             Write::Cluster(name, None) => drop(self.clusters.remove(name)),
-            // What it said counts for what is still to be judged.
-            Write::Profile(..) => {}
+            // What it said counts for policies that are still to be judged, and not for other profiles.
+            Write::Profile(name, profile) => {
+                self.knowledge.then = Some(self.knowledge.with(name, profile.as_deref()));
+            }
         }
     }
 
@@ -506,7 +527,7 @@ impl Ground {
             let is_known = |live, kind: &Gvk| self.knowledge.is_known(live, kind);
             *known
                 .entry(kind.clone())
-                .or_insert_with(|| is_known(&self.knowledge.live, &kind) && !is_known(&then, &kind))
+                .or_insert_with(|| is_known(self.knowledge.to_be(), &kind) && !is_known(&then, &kind))
         };
         let forgotten = self.tenants.iter().filter(|tenant| is_forgotten(tenant));
         forgotten
@@ -678,6 +699,12 @@ impl Ground {
         if let Some(missing) = here.iter().find(|name| !self.clusters.contains_key(**name)) {
             return unclear(&format!("{missing} is not joined"));
         }
+        // By this rule its intent waits for a placement; it names the group of affinities itself before it ends.
+        if let Some([kept]) = tenant.in_hand.as_deref()
+            && keeps_target(placement, kept, &self.clusters, affinity_in_use(&tenant.binding)).is_ok()
+        {
+            return None;
+        }
         let affinity = match affinity(placement, tenant) {
             Ok(affinity) => affinity,
             Err(why) => return unclear(why),
@@ -795,6 +822,7 @@ impl Tenant {
             workload: self.workload.clone(),
             fate,
             state: self.state,
+            is_single: self.in_hand.is_some() || self.binding.spec.clusters.len() == 1,
             clusters: self.clusters().into_iter().cloned().collect(),
             placement,
         }

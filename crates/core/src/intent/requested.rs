@@ -72,6 +72,16 @@ pub fn problem(template: &Value) -> Option<String> {
     }
 }
 
+/// Returns what a request waits for that is not answered yet, if it waits.
+pub fn awaits(template: &Value, migrations: &[Value]) -> Option<String> {
+    target_of(template).filter(|_| is_open(template))?;
+    let first = under_way(template, migrations)?.find(|one| turns_back(one))?;
+    let name = first["metadata"]["name"].as_str().unwrap_or_default();
+    Some(format!(
+        "{TARGET_ANNOTATION} is looked at when Migration {name}, which is on its way back, has ended"
+    ))
+}
+
 /// Returns what is to be done about a template. `migrations`: those that are there, as they are now; `clusters`: those that
 /// are joined.
 pub fn next(
@@ -407,11 +417,9 @@ mod tests {
             let mut deleted = moves("by-file", to, "Verify");
             deleted["metadata"]["deletionTimestamp"] = json!("2026-01-02T03:04:05Z");
             for turns_back in [called_off, deleted, moves("by-file", to, "RollingBack")] {
-                assert_eq!(
-                    step(&asked, std::slice::from_ref(&turns_back)),
-                    None,
-                    "{turns_back}"
-                );
+                let there = std::slice::from_ref(&turns_back);
+                assert_eq!(step(&asked, there), None, "{turns_back}");
+                assert!(awaits(&asked, there).unwrap().contains("by-file"));
             }
             let mut waits = moves("of-an-evacuation", to, "Pending");
             waits["metadata"]["annotations"] = json!({WAITS_ANNOTATION: "true"});

@@ -23,6 +23,7 @@ use serde_json::Value;
 pub use edit::{Change, NotEditable, edit};
 pub use entry::{Entries, Entry, Origin, Packer};
 pub use error::{Error, Problem};
+pub(crate) use object::is_subdomain;
 pub use object_map::{Defined, ObjectMap};
 pub use obstacle::Obstacle;
 pub use position::{Mark, Positions};

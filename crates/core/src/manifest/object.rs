@@ -158,7 +158,7 @@ fn is_label(text: &str) -> bool {
 }
 
 /// The API server limits the whole, not its parts.
-fn is_subdomain(text: &str) -> bool {
+pub(crate) fn is_subdomain(text: &str) -> bool {
     text.len() <= 253 && text.split('.').all(is_dashed)
 }
 

@@ -211,14 +211,15 @@ impl Profile {
         Ok(unmet)
     }
 
-    /// Returns the names that a template has for objects that a copy needs, each with the objects it is one of.
-    pub fn needs<'a>(&'a self, template: &'a Value) -> Result<Vec<(&'a NeededObject, &'a str)>, Error> {
+    /// Returns the names that a template has for objects that a copy needs, each with the objects it is one of; of a path that fails
+    /// on this template, the path.
+    pub fn needs<'a>(&'a self, template: &'a Value) -> Vec<(&'a NeededObject, &'a str)> {
         let mut needs = Vec::new();
         for (need, path) in self.0.spec.needs.iter().zip(&self.0.needs) {
-            let names = names_at(template, path)?.into_iter();
-            needs.extend(names.map(|name| (need, name)));
+            let names = names_at(template, path).unwrap_or_else(|_| vec![need.json_path.as_str()]);
+            needs.extend(names.into_iter().map(|name| (need, name)));
         }
-        Ok(needs)
+        needs
     }
 
     pub fn spec(&self) -> &Arc<WorkloadProfileSpec> {

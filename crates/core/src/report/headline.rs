@@ -22,6 +22,8 @@ enum Rank {
     Waiting,
     NoReconciler,
     BehindGit,
+    Unread,
+    Unknown,
     Suspended,
     Running,
 }
@@ -32,6 +34,10 @@ pub(super) struct SyncCounts {
     problems: usize,
     held_back: usize,
     waiting: usize,
+    /// How many were never applied.
+    unapplied: usize,
+    /// Since when one can't be read in Git.
+    unread_since: Option<Timestamp>,
 }
 
 impl SyncCounts {
@@ -62,6 +68,9 @@ impl SyncCounts {
         let mut all = Self::default();
         for sync in syncs {
             all.add(sync.problems, sync.held_back, sync.waiting);
+            all.unapplied += usize::from(sync.revision.is_none());
+            let since = [all.unread_since, sync.unread_since];
+            all.unread_since = since.into_iter().flatten().min();
         }
         all
     }
@@ -85,6 +94,8 @@ pub(super) struct Known {
     pub idle_since: Option<Timestamp>,
     /// By how much the status is behind Git, if it is.
     pub behind: Option<String>,
+    /// What could not be seen.
+    pub unknown: Option<&'static str>,
 }
 
 /// One thing to say, and how urgent it is.
@@ -101,6 +112,7 @@ pub(super) fn headline(overview: &Overview) -> String {
         ailing: overview.unhealthy.len(),
         idle_since: None,
         behind: None,
+        unknown: None,
     };
     of(overview, &known).text
 }
@@ -281,6 +293,21 @@ fn counts(overview: &Overview, known: &Known, items: &mut Vec<Item>) {
     if let Some(behind) = &known.behind {
         push(items, Rank::BehindGit, format!("behind Git: {behind}"));
     }
+    if let Some(since) = syncs.unread_since {
+        let text = format!("Git has not been read since {}", instant(since));
+        push(items, Rank::Unread, text);
+    }
+    if syncs.unapplied > 0 {
+        let s = if syncs.unapplied == 1 { "" } else { "s" };
+        push(
+            items,
+            Rank::Unknown,
+            format!("{} sync{s} never applied", syncs.unapplied),
+        );
+    }
+    if let Some(unknown) = known.unknown {
+        push(items, Rank::Unknown, unknown.to_owned());
+    }
 }
 
 fn push(items: &mut Vec<Item>, rank: Rank, text: String) {
@@ -301,6 +328,8 @@ fn several(rank: Rank, number: usize) -> String {
         Rank::Waiting => format!("{number} object{s} waiting for a turn"),
         Rank::NoReconciler => "no reconciler at work".to_owned(),
         Rank::BehindGit => "behind Git".to_owned(),
+        Rank::Unread => "Git not read".to_owned(),
+        Rank::Unknown => format!("{number} thing{s} not known"),
         Rank::Suspended => format!("{number} suspension{s} in force"),
         Rank::Running => format!("{number} migration{s} running"),
     }

@@ -13,6 +13,9 @@ pub const SYNCS_ANNOTATION: &str = "cutover.dev/syncs";
 const MOST_SYNCS: usize = 20;
 const MOST_BYTES: usize = 4096;
 
+/// How long Git must be unreadable before that is said.
+const UNREAD_AFTER: SignedDuration = SignedDuration::from_secs(60);
+
 /// How long a Lease lasts that doesn't say so.
 const SECONDS: i64 = 15;
 
@@ -44,6 +47,9 @@ pub struct SyncSummary {
     pub(super) held_back: usize,
     pub(super) waiting: usize,
     pub(super) problems: usize,
+    /// Since when Git can't be read: what is said of it is from then.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(super) unread_since: Option<Timestamp>,
 }
 
 impl SyncSummary {
@@ -58,12 +64,19 @@ impl SyncSummary {
             held_back: sync.held_back.len(),
             waiting: waiting.map(|wait| wait.objects.len()).sum(),
             problems: sync.problems.len(),
+            unread_since: None,
         }
+    }
+
+    #[must_use]
+    pub fn unread_since(self, unread_since: Option<Timestamp>) -> Self {
+        Self { unread_since, ..self }
     }
 
     /// Returns whether everything of it is in sync.
     pub(super) const fn is_clean(&self) -> bool {
-        self.held_back == 0 && self.waiting == 0 && self.problems == 0
+        let is_all = self.revision.is_some() && self.unread_since.is_none();
+        is_all && self.held_back == 0 && self.waiting == 0 && self.problems == 0
     }
 }
 
@@ -102,10 +115,16 @@ impl Reconciler {
         let lasts = SignedDuration::from_secs(lasts);
         let is_over = |renewed: &Timestamp| !is_held || now.duration_since(*renewed) > lasts;
         let noted = lease["metadata"]["annotations"][SYNCS_ANNOTATION].as_str();
-        let syncs = noted.and_then(|text| serde_json::from_str(text).ok());
+        let syncs: Option<SyncSummaries> = noted.and_then(|text| serde_json::from_str(text).ok());
+        let mut syncs = syncs.unwrap_or_default();
+        for sync in &mut syncs.syncs {
+            // A server that doesn't answer once is asked again soon.
+            let lasts = |since: &Timestamp| now.duration_since(*since) >= UNREAD_AFTER;
+            sync.unread_since = sync.unread_since.filter(lasts);
+        }
         Self {
             idle_since: renewed.filter(is_over),
-            syncs: syncs.unwrap_or_default(),
+            syncs,
         }
     }
 }
@@ -140,7 +159,20 @@ mod tests {
             held_back: 0,
             waiting: 0,
             problems: usize::from(number == 90),
+            unread_since: None,
         }
+    }
+
+    #[test]
+    fn a_moment_in_which_git_does_not_answer_is_no_news() {
+        let since: Timestamp = "2026-03-01T10:00:00Z".parse().unwrap();
+        let noted = SyncSummaries::new(vec![sync(0).unread_since(Some(since))]).text();
+        let lease = json!({"metadata": {"annotations": {SYNCS_ANNOTATION: noted}}});
+        let read = |seconds| {
+            let now = since + SignedDuration::from_secs(seconds);
+            Reconciler::of(&lease, now).syncs.syncs[0].unread_since
+        };
+        assert_eq!((read(59), read(60)), (None, Some(since)));
     }
 
     #[test]

@@ -49,6 +49,9 @@ async fn presence(
     follows: Option<&ResourceBinding>,
     target: &ClusterName,
 ) -> Presence {
+    if !reference.is_name() {
+        return Presence::Unknown("no object can have that name".to_owned());
+    }
     let served = match served(cluster, &reference.gvk).await {
         Ok(served) if served.namespaced => served,
         Ok(_) => return Presence::Unknown(format!("{} is no kind of a namespace", reference.gvk)),

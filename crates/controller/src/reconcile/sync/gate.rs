@@ -487,11 +487,8 @@ pub(super) async fn knowledge(
     objects: Option<&ObjectMap<Entry>>,
     unknown: UnknownKinds,
 ) -> Result<Knowledge, String> {
-    let mut knowledge = Knowledge {
-        live: list(cluster, api::API_VERSION, "WorkloadProfile", None).await?,
-        unknown,
-        ..Knowledge::default()
-    };
+    let live = list(cluster, api::API_VERSION, "WorkloadProfile", None).await?;
+    let mut knowledge = Knowledge::of(live, unknown);
     let wanted = objects
         .into_iter()
         .flat_map(|objects| objects.of_kind(api::GROUP, "WorkloadProfile"));
@@ -629,10 +626,11 @@ async fn tenant(
             &api::claim_name(&workload),
         )
         .await?;
-        let claim = claim.filter(|claim| !claim.spec.guards && !claim.spec.standing);
-        in_hand = claim.map(|claim| match claim.spec.writer {
-            Some(writer) if !claim.spec.shared => vec![writer],
-            _ => claim.spec.clusters,
+        // A shared one decides nothing of where it runs.
+        let decides = |claim: &Claim| !claim.spec.guards && !claim.spec.standing && !claim.spec.shared;
+        in_hand = claim.filter(decides).map(|claim| match claim.spec.writer {
+            Some(writer) => vec![writer],
+            None => claim.spec.clusters,
         });
     }
     Ok(Some(Tenant {

@@ -158,14 +158,22 @@ impl Sync {
 
     /// Returns which requests are not carried out, and why.
     pub(super) fn refused_requests(&self) -> Vec<Problem> {
+        if self.requests.0.is_empty() {
+            return Vec::new();
+        }
+        let migrations = self.observer.list(api::GROUP, "Migration");
+        let migrations: Vec<Value> = migrations.iter().map(|one| (**one).clone()).collect();
         let each = self.requests.0.iter().filter_map(|(key, failed)| {
             let live = self.observer.get(key);
             let refused = || live.as_deref().and_then(requested::problem);
-            let why = failed.clone().or_else(refused)?;
+            let (why, hint) = match failed.clone().or_else(refused) {
+                Some(why) => (why, Some(AGAIN.to_owned())),
+                None => (requested::awaits(live.as_deref()?, &migrations)?, None),
+            };
             let entry = self.placed.objects.get(key)?;
             Some(Problem {
                 message: format!("{key} is not moved: {why}"),
-                hint: Some(AGAIN.to_owned()),
+                hint,
                 at: Some(entry.source()),
             })
         });

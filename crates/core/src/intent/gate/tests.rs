@@ -222,9 +222,15 @@ fn what_is_in_hand_may_be_placed_where_its_intent_lets_it_run_and_nowhere_else()
     committed.tenants[0].in_hand = Some(vec![ClusterName::new("west")]);
     assert!(committed.pass(&taint, None).is_err());
     assert_eq!(change(&mut held, one_of(&["west"])), Ok(Doubts::default()));
-    // Nobody may run it: nothing is told of it.
+    // Its intent names the group of affinities that it waits for.
+    let group = |name: &str, cluster: &str| json!({"affinityName": name, "clusterNames": [cluster]});
+    let groups = json!({"clusterAffinities": [group("primary", "east"), group("backup", "west")]});
+    assert_eq!(change(&mut held.clone(), groups), Ok(Doubts::default()));
+    // Nobody may run it: nothing is known of where it stays.
     held.tenants[0].in_hand = Some(Vec::new());
     assert!(change(&mut held, one_of(&["north"])).is_err());
+    held.tenants[0].state = State::Elsewhere;
+    assert!(change(&mut held, one_of(&["east", "north"])).is_err());
 }
 
 #[test]
@@ -526,6 +532,11 @@ fn a_profile_does_not_go_while_it_is_all_that_says_of_state() {
     assert!(becomes(&|own| own.spec.born_held = false).is_ok());
     ground.knowledge.live.push(own_profile("other", |_| {}));
     assert_eq!(ground.judge(&gone, None), Ok(Doubts::default()));
+    // One of the two may go, and not both.
+    let mut both = ground.clone();
+    assert_eq!(both.pass(&gone, None), Ok(Doubts::default()));
+    let other = Write::Profile("other".to_owned(), None);
+    assert!(both.pass(&other, None).is_err());
     // One of another kind says nothing of it.
     let other = Write::Profile("third".to_owned(), None);
     assert_eq!(ground.judge(&other, None), Ok(Doubts::default()));

@@ -234,7 +234,20 @@ impl Operation<'_> {
             return Ok(binding.spec.placement.as_ref());
         };
         if let Some(change) = &policy.change {
-            return Ok(Some(&change.applied.placement));
+            let to_be = &change.applied;
+            let is_there = binding.spec.placement.as_ref() == Some(&to_be.placement);
+            // The template waits for the end of the move, which would wait for this policy.
+            if to_be.activation_preference.is_some() && !is_there {
+                return Err(fail(
+                    "LazyPolicy",
+                    format!(
+                        "{} is lazy: the placement that Git has reaches the workload only when its template changes",
+                        policy.name
+                    ),
+                    "take activationPreference off the policy, at least for this move",
+                ));
+            }
+            return Ok(Some(&to_be.placement));
         }
         // A lazy policy reaches the binding with the next change of the template.
         let spec = &policy.live.spec;

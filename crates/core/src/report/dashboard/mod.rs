@@ -150,12 +150,20 @@ impl Dashboard {
         self.copies.as_ref().map_or(recorded, Copies::ailing)
     }
 
+    /// Returns whether what runs where was looked at, and could not be seen.
+    fn is_unseen(&self) -> bool {
+        self.copies
+            .as_ref()
+            .is_some_and(|copies| copies.unknown.is_some())
+    }
+
     fn add_headline(&self, page: &mut Vec<Line>) {
         let has_content = !self.intents.has_no_intents()
             || !self.syncs.is_empty()
             || self.summaries().is_some()
             || self.ailing() > 0
             || self.idle_since().is_some()
+            || self.is_unseen()
             || self.behind.is_some();
         let has_workloads = self
             .copies
@@ -182,6 +190,7 @@ impl Dashboard {
             ailing: self.ailing(),
             idle_since: self.idle_since(),
             behind: self.behind.clone(),
+            unknown: self.is_unseen().then_some("what runs where is not known"),
         };
         headline::of(&self.intents, &known)
     }
