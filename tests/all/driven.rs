@@ -350,7 +350,7 @@ async fn another_workload_of_the_policy_turns_no_move_back() {
     assert_eq!(phases(&plane), ["Verify"]);
     // And without the workload it is one.
     plane.push(&[("policy.yaml", &after.replace("name: 'orders'", "name: bills"))]);
-    until("it is rolled back", || phases(&plane) == ["RolledBack"]).await;
+    until("it is called off", || phases(&plane) == ["Aborted"]).await;
     assert!(runs(&world, "east", "orders"));
     is_clean(&world);
 }
