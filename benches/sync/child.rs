@@ -109,6 +109,14 @@ struct Counts {
     last_write_micros: AtomicU64,
 }
 
+fn named(sync: &Sync) -> Reports {
+    Reports {
+        name: "main".to_owned(),
+        latest: sync.reports(),
+        unread: sync.unread(),
+    }
+}
+
 /// The reconciler: what `cutover run` is made of.
 pub async fn run(kubeconfig: &str, url: &str, state: &str) {
     let begun = Instant::now();
@@ -138,12 +146,8 @@ pub async fn run(kubeconfig: &str, url: &str, state: &str) {
         telemetry: cutover::telemetry::Telemetry::default(),
     };
     tokio::spawn(intents::run(parts, CancellationToken::new()));
-    let reported = Reports {
-        name: "main".to_owned(),
-        latest: sync.reports(),
-        unread: sync.unread(),
-    };
-    tokio::spawn(Publisher::new(repo, observer.clone(), vec![reported]).run(CancellationToken::new()));
+    let reported = vec![named(&sync)];
+    tokio::spawn(Publisher::new(repo, observer.clone(), reported).run(CancellationToken::new()));
     let polling = Polling {
         interval: Duration::from_secs(1),
         ..Polling::default()

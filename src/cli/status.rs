@@ -53,8 +53,8 @@ pub struct Status {
     #[arg(short, long)]
     watch: bool,
     /// End with 1 where something failed, is unhealthy, waits for a person, or can't be seen; with 0 where nothing of that is found
-    #[arg(long, conflicts_with = "watch")]
-    exit_status: bool,
+    #[arg(long = "exit-status", conflicts_with = "watch")]
+    judges: bool,
     /// Ask no control plane: say what the status branch says, read at the remote of the clone in this directory
     #[arg(long)]
     recorded: bool,
@@ -228,7 +228,7 @@ impl Status {
 
     /// Returns how the program ends after a view was shown.
     fn code(&self, view: &View) -> Result<ExitCode> {
-        if !self.exit_status {
+        if !self.judges {
             return Ok(ExitCode::SUCCESS);
         }
         let part = self.part(view)?;

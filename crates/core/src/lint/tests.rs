@@ -908,7 +908,28 @@ spec:
     assert_eq!(beside(MIGRATION), 1);
     assert_eq!(beside(&other), 0);
     assert_eq!(beside(&format!("{MIGRATION}  abort: true\n")), 0);
-    // Of these only one can have its way, unless one has ended.
+    assert!(check_text(&format!("{MIGRATION}{ORDERS}{evacuation}")).contains("error[CUT0113]: "));
+    // One begins where the other one ends.
+    assert_eq!(turns(&format!("{MIGRATION}---\n{back}{ORDERS}")), 0);
+    assert_eq!(turns(&format!("{MIGRATION}---\n{other}{ORDERS}")), 0);
+    assert_eq!(
+        turns(&format!("{MIGRATION}  abort: true\n---\n{north}{ORDERS}")),
+        0
+    );
+    assert_eq!(turns(&format!("{back}{ORDERS}{evacuation}")), 1);
+    assert_eq!(turns(&format!("{MIGRATION}{ORDERS}{evacuation}")), 0);
+    let elsewhere = evacuation.replace(
+        "{cluster: west}",
+        "{cluster: west, select: {kinds: [Deployment]}}",
+    );
+    assert_eq!(turns(&format!("{back}{ORDERS}{elsewhere}")), 0);
+}
+
+#[test]
+fn of_two_moves_to_different_clusters_only_one_can_have_its_way_unless_one_has_ended() {
+    let north = MIGRATION
+        .replace("orders-to-west", "orders-to-north")
+        .replace("to: west", "to: north");
     let both = format!("{MIGRATION}---\n{north}{ORDERS}");
     assert!(
         check_text(&both).contains("error[CUT0113]: "),
@@ -929,21 +950,6 @@ spec:
         ..Context::built_in().unwrap()
     };
     assert_eq!(check(&set_of(&both), &known), []);
-    assert!(check_text(&format!("{MIGRATION}{ORDERS}{evacuation}")).contains("error[CUT0113]: "));
-    // One begins where the other one ends.
-    assert_eq!(turns(&format!("{MIGRATION}---\n{back}{ORDERS}")), 0);
-    assert_eq!(turns(&format!("{MIGRATION}---\n{other}{ORDERS}")), 0);
-    assert_eq!(
-        turns(&format!("{MIGRATION}  abort: true\n---\n{north}{ORDERS}")),
-        0
-    );
-    assert_eq!(turns(&format!("{back}{ORDERS}{evacuation}")), 1);
-    assert_eq!(turns(&format!("{MIGRATION}{ORDERS}{evacuation}")), 0);
-    let elsewhere = evacuation.replace(
-        "{cluster: west}",
-        "{cluster: west, select: {kinds: [Deployment]}}",
-    );
-    assert_eq!(turns(&format!("{back}{ORDERS}{elsewhere}")), 0);
 }
 
 #[test]

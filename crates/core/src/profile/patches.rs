@@ -156,7 +156,7 @@ fn why_unknown(list: &str, name: &str, known: &Known<'_>) -> Option<String> {
     }
 }
 
-/// Where a copy is held without a move, by the guard of a FailoverPlan, there is no source and no target.
+/// Where a copy is held without a move, by the guard of a `FailoverPlan`, there is no source and no target.
 fn of_a_move(name: &str) -> Option<String> {
     matches!(name, "source" | "target").then(|| {
         format!(

@@ -131,8 +131,8 @@ fn patches_are_filled_with_the_captured_handle_and_the_attempt() {
 #[test]
 fn a_selector_of_pods_keeps_its_cluster_until_the_pods_are_read_there() {
     let mut spec = built_in().unwrap()[0].spec.clone();
-    let selector = |text: &str| Some(text.to_owned());
-    spec.no_pods.as_mut().unwrap().label_selector = selector("app=${name},at=${namespace}.${cluster}");
+    let selector = "app=${name},at=${namespace}.${cluster}".to_owned();
+    spec.no_pods.as_mut().unwrap().label_selector = Some(selector);
     let profile = Profile::compile("x", &spec).unwrap();
     let object = json!({"metadata": {"name": "orders", "namespace": "shop"}});
     let kept = profile.pod_selector(&object).unwrap().unwrap();

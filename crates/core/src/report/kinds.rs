@@ -2,6 +2,7 @@
 
 use std::borrow::Borrow;
 use std::collections::BTreeMap;
+use std::io;
 
 use cutover_base::escape;
 use serde::Serialize;
@@ -129,11 +130,30 @@ fn add_records<I: Intent>(files: &mut BTreeMap<String, Vec<u8>>, all: &[I]) -> R
     Ok(())
 }
 
+/// Looks for the character that a style begins with, in JSON, which is thrown away.
+#[derive(Default)]
+struct Styles {
+    found: bool,
+}
+
+impl io::Write for Styles {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        // It comes escaped, in one piece.
+        self.found |= bytes == b"\\u001b";
+        Ok(bytes.len())
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}
+
 /// Returns the same with [`escape::without_styles`] applied to its texts. A name that would be none then has no style to begin
 /// with.
 pub(super) fn plain<T: Clone + Serialize + DeserializeOwned>(one: &T) -> T {
-    // JSON writes the character that a style begins with so. Hardly anything has one.
-    if serde_json::to_string(one).is_ok_and(|text| !text.contains("\\u001b")) {
+    // Hardly anything has one.
+    let mut styles = Styles::default();
+    if serde_json::to_writer(&mut styles, one).is_ok() && !styles.found {
         return one.clone();
     }
     let value = serde_json::to_value(one).map(escape::without_styles);

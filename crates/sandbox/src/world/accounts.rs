@@ -20,7 +20,9 @@ pub(super) async fn give(server: ApiServer, names: Vec<String>) {
             while let Some(event) = namespaces.next().await {
                 if event.kind == EventKind::Added {
                     let namespace = event.object["metadata"]["name"].as_str().unwrap_or_default();
-                    names.iter().for_each(|name| create(&server, namespace, name));
+                    for name in &names {
+                        create(&server, namespace, name);
+                    }
                 }
             }
         }

@@ -199,7 +199,9 @@ impl<'s> Walk<'s> {
                 boolean
             }
             (operators::LOGICAL_AND | operators::LOGICAL_OR | operators::LOGICAL_NOT, parts) => {
-                parts.iter().for_each(|part| self.condition(part));
+                for part in parts {
+                    self.condition(part);
+                }
                 boolean
             }
             (operators::CONDITIONAL, [when, then, otherwise]) => {
