@@ -27,7 +27,7 @@ impl Summaries {
         }
     }
 
-    /// Returns what is to be noted now; nothing before the first report.
+    /// Returns what is to be noted now; nothing before Git was asked.
     pub(super) fn text(&mut self) -> Option<String> {
         let mut all = Vec::new();
         let mut is_known = false;
@@ -44,6 +44,7 @@ impl Summaries {
             });
             let overview = sync_overview(&sync.name, report.as_deref());
             let unread = *sync.unread.borrow_and_update();
+            is_known |= unread.is_some();
             all.push(SyncSummary::of(&overview, since).unread_since(unread));
         }
         is_known.then(|| SyncSummaries::new(all).text())

@@ -317,11 +317,12 @@ pub fn is_about(migration: &Value, called: &Called) -> bool {
 
 /// Returns whether a Migration is about a workload, in whichever version.
 pub(super) fn is_of(migration: &Value, of: &WorkloadRef, namespace: Option<&str>) -> bool {
-    let workload = migration.pointer("/spec/workload");
-    let workload = workload.and_then(|named| WorkloadRef::deserialize(named).ok());
-    let named = |workload: &WorkloadRef| (workload.gvk().group, workload.kind.clone(), workload.name.clone());
-    migration["metadata"]["namespace"].as_str() == namespace
-        && workload.is_some_and(|workload| named(&workload) == named(of))
+    let workload = &migration["spec"]["workload"];
+    // Of many Migrations few are about one workload: names are compared first, as they are.
+    workload["name"] == of.name.as_str()
+        && workload["kind"] == of.kind.as_str()
+        && migration["metadata"]["namespace"].as_str() == namespace
+        && WorkloadRef::deserialize(workload).is_ok_and(|named| named.gvk().group == of.gvk().group)
 }
 
 /// Returns whether a Migration has come to its end.

@@ -6,7 +6,7 @@ use super::reconciler::SyncSummary;
 use super::snapshot::SyncSnapshot;
 use super::summary::Summary;
 use super::{Overview, account::reason, instant, names, status};
-use crate::api::{Phase, RolloutPhase, Standing, SuspensionPhase};
+use crate::api::{Migration, Phase, RolloutPhase, Standing, SuspensionPhase};
 
 /// What a line is about, the most urgent first. Equal ones are counted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -167,6 +167,23 @@ pub(super) fn of(overview: &Overview, known: &Known) -> Headline {
     }
 }
 
+/// Returns the first of several reasons, with short uids.
+fn in_short(why: &str) -> String {
+    super::brief(why.split("; ").next().unwrap_or(why))
+}
+
+/// Returns whether the workload of a Migration was moved by another one after it had ended: it runs where it was asked for since.
+fn has_moved_since(all: &[Migration], ended: &Migration) -> bool {
+    let at = |one: &Migration| status(one).common.finished_at;
+    let is_later = |one: &&Migration| {
+        one.spec.workload == ended.spec.workload
+            && one.metadata.namespace == ended.metadata.namespace
+            && status(*one).phase == Phase::Completed
+            && at(one) > at(ended)
+    };
+    all.iter().any(|one| is_later(&one))
+}
+
 fn migrations(overview: &Overview, items: &mut Vec<Item>) {
     let mut running = 0;
     for migration in &overview.migrations {
@@ -196,9 +213,8 @@ fn migrations(overview: &Overview, items: &mut Vec<Item>) {
         }
         match status.phase {
             Phase::Failed => push(items, Rank::Failed, format!("{who} failed")),
-            Phase::RolledBack => {
-                let why =
-                    reason(migration).map_or_else(String::new, |why| format!(": {}", super::brief(&why)));
+            Phase::RolledBack if !has_moved_since(&overview.migrations, migration) => {
+                let why = reason(migration).map_or_else(String::new, |why| format!(": {}", in_short(&why)));
                 push(items, Rank::RolledBack, format!("{who} was rolled back{why}"));
             }
             _ if status.held_back.is_some() || !status.held_policies.is_empty() => push(
@@ -251,7 +267,7 @@ fn others(overview: &Overview, items: &mut Vec<Item>) {
         }
         let why = || {
             one.why()
-                .map_or_else(String::new, |why| format!(": {}", super::brief(&why)))
+                .map_or_else(String::new, |why| format!(": {}", in_short(&why)))
         };
         match (one.standing, one.phase) {
             (Standing::Failed, "Failed") => push(items, Rank::Failed, format!("{who} failed{}", why())),

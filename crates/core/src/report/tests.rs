@@ -553,6 +553,26 @@ fn the_worst_is_said_first_and_all_is_well_only_when_nothing_else_is_to_be_said(
 }
 
 #[test]
+fn what_was_rolled_back_is_told_in_short_and_until_the_workload_has_moved() {
+    let ended = |phase: &str, at: &str| {
+        migration(json!({
+            "phase": phase, "attempt": 1, "source": "east", "finishedAt": at,
+            "steps": [step("Verify", "01", Some("02"), &["west: not healthy; pod a: so it is; pod b: as well"])],
+        }))
+    };
+    let back = ended("RolledBack", "2026-03-01T10:00:00Z");
+    let said = |all: Vec<Migration>| headline::headline(&overview(all));
+    assert_eq!(
+        said(vec![back.clone(), ended("Completed", "2026-03-01T09:00:00Z")]),
+        "Migration shop/orders-to-west was rolled back: west: not healthy"
+    );
+    assert_eq!(
+        said(vec![back, ended("Completed", "2026-03-01T11:00:00Z")]),
+        "All is well"
+    );
+}
+
+#[test]
 fn nothing_is_well_while_an_intent_of_any_kind_has_failed_or_was_rolled_back() {
     let meta = json!({"name": "web", "namespace": "shop"});
     let evidence = json!([step(
