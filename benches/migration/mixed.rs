@@ -100,7 +100,7 @@ pub fn row(count: usize, timings: Timings) {
     clear(&world, place);
 }
 
-/// Brings the definitions of all kinds that a member has only where somebody installs them.
+/// Brings the definitions of all kinds that a member has only where they are installed.
 async fn define(place: &Place) {
     for kind in &OTHERS {
         for member in place.members.values() {

@@ -385,7 +385,7 @@ impl Leader {
         let annotations = lease.metadata.annotations.get_or_insert_default();
         match syncs {
             Some(syncs) => drop(annotations.insert(SYNCS_ANNOTATION.to_owned(), syncs)),
-            // What somebody else noted is not vouched for.
+            // What another reconciler noted is not vouched for.
             None => drop(annotations.remove(SYNCS_ANNOTATION)),
         }
         if lease.metadata.resource_version.is_some() {

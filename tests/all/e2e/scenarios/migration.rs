@@ -270,7 +270,7 @@ fn asks_for(act: &Act, to: &str) -> Value {
     workload
 }
 
-/// Somebody annotates the live template, or takes the annotation off it.
+/// Annotates the live template as a person would, or takes the annotation off it.
 async fn annotate(act: &Act, to: Value) {
     let patch = json!({"metadata": {"annotations": {TARGET: to}}});
     let control = &act.place().control;

@@ -167,11 +167,13 @@ impl Sync {
         for (live, driven) in &own {
             // Of a policy that isn't there, or can't be read, it isn't known where it would place anything.
             let policy = self.placed.objects.get(&driven.policy.key());
-            let template = driven
-                .workload()
-                .and_then(|workload| self.observer.get(&workload));
-            let is_overtaken =
-                || policy.is_some_and(|entry| driven.is_overtaken(&entry.value(), template.as_deref()));
+            let is_overtaken = || {
+                policy.is_some_and(|entry| {
+                    let template = driven.workload();
+                    let template = template.and_then(|workload| self.observer.get(&workload));
+                    driven.is_overtaken(&entry.value(), template.as_deref())
+                })
+            };
             let waits = || own.iter().any(|(_, other)| driven.comes_after(other));
             let may_turn = driven.is_under_way() && !driven.asks_to_abort();
             let written = if may_turn && is_overtaken() {

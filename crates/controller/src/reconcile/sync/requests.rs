@@ -1,5 +1,6 @@
 //! Templates that ask for a move themselves, by an annotation: answered one after the other, from fresh reads.
 
+use std::cell::LazyCell;
 use std::collections::BTreeMap;
 
 use jiff::Timestamp;
@@ -158,17 +159,20 @@ impl Sync {
 
     /// Returns which requests are not carried out, and why.
     pub(super) fn refused_requests(&self) -> Vec<Problem> {
-        if self.requests.0.is_empty() {
-            return Vec::new();
-        }
-        let migrations = self.observer.list(api::GROUP, "Migration");
-        let migrations: Vec<Value> = migrations.iter().map(|one| (**one).clone()).collect();
+        // Only what is not answered yet may wait for one.
+        let migrations = LazyCell::new(|| {
+            let all = self.observer.list(api::GROUP, "Migration");
+            all.iter().map(|one| (**one).clone()).collect::<Vec<Value>>()
+        });
         let each = self.requests.0.iter().filter_map(|(key, failed)| {
             let live = self.observer.get(key);
             let refused = || live.as_deref().and_then(requested::problem);
             let (why, hint) = match failed.clone().or_else(refused) {
                 Some(why) => (why, Some(AGAIN.to_owned())),
-                None => (requested::awaits(live.as_deref()?, &migrations)?, None),
+                None => {
+                    let live = live.as_deref().filter(|live| requested::is_open(live))?;
+                    (requested::awaits(live, &migrations)?, None)
+                }
             };
             let entry = self.placed.objects.get(key)?;
             Some(Problem {
