@@ -281,7 +281,7 @@ impl Operation<'_> {
         let asked = if self.input.deleting {
             Some("the intent was deleted")
         } else if self.input.spec.abort {
-            Some("abort was asked for")
+            Some(self.input.why_aborted())
         } else {
             None
         };
