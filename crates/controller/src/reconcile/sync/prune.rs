@@ -69,6 +69,11 @@ impl PruneReport {
         stop.chain(blocked)
     }
 
+    /// Returns how many objects that are not in Git any more are still to be deleted, or to be gone.
+    pub fn pending(&self) -> usize {
+        self.leaving.len() + self.waiting.len()
+    }
+
     /// Returns what is not in Git any more and stays for now, and why.
     pub fn staying(&self) -> impl Iterator<Item = (&ObjectKey, String)> {
         let kept = self.kept.iter().map(|(key, why)| (key, why.clone()));
