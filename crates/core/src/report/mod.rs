@@ -79,7 +79,7 @@ pub use snapshot::{CommitText, Snapshot, TrailerKey, Urgency, commit_text, urgen
 pub use suspension::suspension_events;
 pub use text::View;
 pub use told::{finding_lines, step_line};
-pub use units::{brief, duration, instant};
+pub use units::{brief, duration, instant, milliseconds};
 pub use verdict::{Outcome, Verdict, at_most as verdicts_at_most, verdicts};
 pub use web::{Host, NoHost, Web};
 

@@ -5,7 +5,7 @@ use jiff::Timestamp;
 
 use super::summary::Summary;
 use super::{
-    Account, Overview, STATUS_FILE, SyncOverview, brief, duration, headline, names, path, route, status,
+    Account, Overview, STATUS_FILE, SyncOverview, brief, headline, milliseconds, names, path, route, status,
 };
 use crate::api::{Migration, Phase, Standing};
 use crate::redact;
@@ -164,8 +164,7 @@ fn of_migration(migration: &Migration) -> Option<Verdict> {
     let note = match outcome {
         Outcome::Success => {
             let (from, to) = route(migration);
-            let downtime = account.downtime_ms.and_then(|millis| i64::try_from(millis).ok());
-            let downtime = downtime.map(jiff::SignedDuration::from_millis).map(duration);
+            let downtime = account.downtime_ms.map(milliseconds);
             let downtime = downtime.map_or_else(String::new, |downtime| format!(", downtime {downtime}"));
             format!("{from} → {to}{downtime}")
         }
