@@ -226,9 +226,8 @@ impl Headlines {
     /// all else is well.
     pub fn besides(&self, subject: &str) -> Option<String> {
         let own = self.workloads.get(subject);
-        let is_own = |about: &String| {
-            about == subject || own.is_some_and(|workloads| workloads.iter().any(|one| one == about))
-        };
+        let is_own =
+            |about: &String| about == subject || own.is_some_and(|workloads| workloads.contains(about));
         let rest = self
             .items
             .iter()

@@ -679,6 +679,30 @@ fn nothing_is_well_while_an_intent_of_any_kind_has_failed_or_was_rolled_back() {
 }
 
 #[test]
+fn the_page_has_the_last_warning_beside_what_an_intent_of_any_kind_waits_for() {
+    let shift: ReplicaShift = serde_json::from_value(json!({
+        "apiVersion": "cutover.dev/v1alpha1", "kind": "ReplicaShift", "metadata": {"name": "web", "namespace": "shop"},
+        "spec": {
+            "workload": {"apiVersion": "apps/v1", "kind": "Deployment", "name": "web"},
+            "from": {"cluster": "east"}, "to": "west", "replicas": "50%",
+        },
+        "status": {"phase": "Shifting", "waitingFor": {
+            "reason": "west: 0 of 1 replicas are ready", "since": "2026-03-01T10:00:00Z",
+            "lastWarning": "west: Pod web-1: Failed: no image",
+        }},
+    }))
+    .unwrap();
+    let page = page(&Overview {
+        shifts: vec![shift],
+        ..overview(Vec::new())
+    });
+    assert!(
+        page.contains("west: 0 of 1 replicas are ready. Last warning: west: Pod web-1: Failed: no image\n"),
+        "{page}"
+    );
+}
+
+#[test]
 fn nothing_is_well_while_a_workload_is_unhealthy_that_no_migration_moves() {
     let unhealthy = |kind: &str, name: &str| UnhealthyWorkload {
         workload: WorkloadKey::new("shop", kind, name),

@@ -290,3 +290,27 @@ impl Sync {
         (all || failed) && seen
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_waits_for_its_finalizers_and_what_waits_for_its_turn_is_still_to_go() {
+        let key = |name: &str| ObjectKey {
+            group: String::new(),
+            kind: "ConfigMap".to_owned(),
+            namespace: Some("shop".to_owned()),
+            name: name.to_owned(),
+        };
+        let report = PruneReport {
+            deleted: BTreeSet::from([key("gone"), key("leaving")]),
+            leaving: BTreeMap::from([(key("leaving"), "waits for the finalizer x".to_owned())]),
+            kept: BTreeMap::from([(key("kept"), "it is protected".to_owned())]),
+            waiting: BTreeSet::from([key("later")]),
+            ..PruneReport::default()
+        };
+        assert_eq!(report.pending(), 2);
+        assert_eq!(PruneReport::default().pending(), 0);
+    }
+}
