@@ -186,6 +186,26 @@ mod tests {
     }
 
     #[test]
+    fn a_column_shows_what_people_read_no_object_no_list_and_no_milliseconds() {
+        for crd in crate::api::crds() {
+            let crd = serde_json::to_value(crd).unwrap();
+            for version in crd["spec"]["versions"].as_array().unwrap() {
+                let columns = version["additionalPrinterColumns"].as_array();
+                for column in columns.into_iter().flatten() {
+                    let path = column["jsonPath"].as_str().unwrap();
+                    assert!(!path.ends_with("Ms"), "{path}");
+                    let mut shown = &version["schema"]["openAPIV3Schema"];
+                    for field in path.split('.').skip(1) {
+                        shown = &shown["properties"][field];
+                    }
+                    let is_many = matches!(shown["type"].as_str(), Some("object" | "array"));
+                    assert!(!is_many, "{} {path}", crd["spec"]["names"]["kind"]);
+                }
+            }
+        }
+    }
+
+    #[test]
     fn every_phase_is_one_that_a_status_of_the_kind_may_have() {
         for kind in &KINDS {
             assert!(kind.phases.len() > 2, "{}", kind.name);

@@ -16,6 +16,7 @@ use super::{
     Approval, ApprovalGate, Assumption, ClaimOwner, Common, Fact, Intent, Lifecycle, PatchOp, PinState,
     PolicyName, Progress, Standing, TimeSpan, Watched, Window, WorkloadRef,
 };
+use crate::report::milliseconds;
 use cutover_karmada::name::ClusterName;
 
 /// Asks for a workload to run in another cluster.
@@ -37,7 +38,7 @@ use cutover_karmada::name::ClusterName;
     printcolumn = r#"{"name":"Phase","type":"string","jsonPath":".status.phase"}"#,
     printcolumn = r#"{"name":"Age","type":"date","jsonPath":".metadata.creationTimestamp"}"#,
     printcolumn = r#"{"name":"Attempt","type":"integer","jsonPath":".status.attempt","priority":1}"#,
-    printcolumn = r#"{"name":"Downtime ms","type":"integer","jsonPath":".status.downtimeMs","priority":1}"#,
+    printcolumn = r#"{"name":"Downtime","type":"string","jsonPath":".status.downtime","priority":1}"#,
     printcolumn = r#"{"name":"Waiting for","type":"string","jsonPath":".status.waitingFor.reason"}"#
 )]
 #[serde(rename_all = "camelCase")]
@@ -249,6 +250,8 @@ pub struct MigrationStatus {
     /// How long no copy was seen running, in milliseconds, at the most: from the order to stop until the first look that saw
     /// a healthy copy, added up where that came about more than once. Set when the migration ends.
     pub downtime_ms: Option<u64>,
+    /// The same as people read it, for instance `13.4 s`.
+    pub downtime: Option<String>,
     /// What cutover needs in order to go on after a restart. Nobody else is to read or write it.
     pub journal: Option<Journal>,
 }
@@ -410,6 +413,12 @@ impl InGit {
 }
 
 impl MigrationStatus {
+    /// Notes how long no copy was seen running, for programs and for people.
+    pub(crate) fn note_downtime(&mut self, millis: Option<u64>) {
+        self.downtime_ms = millis;
+        self.downtime = millis.map(milliseconds);
+    }
+
     /// Returns the journal of an attempt of which something may have been written; the claim is the first.
     ///
     /// One that Preflight left when it had to wait is none: everything is looked at anew before the attempt begins.

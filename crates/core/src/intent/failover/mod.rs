@@ -26,18 +26,21 @@ mod state;
 mod tests;
 mod token;
 mod validate;
+mod warned;
 
 use std::time::Duration;
 
 use jiff::SignedDuration;
 
 pub use validate::validate;
+pub use warned::troubled;
 
 use super::Step;
 use super::effect::Effect;
 use super::operation::{self, Kind, Next, Outcome, Wait};
 use super::record::Kept;
 use super::seen::Seen;
+use super::warnings;
 use crate::api::{
     Capture, ClaimOwner, FailoverApproval, FailoverGate, FailoverPhase as Phase, FailoverPlan,
     FailoverPlanSpec, FailoverPlanStatus, Finding, OpenQuestion, WaitCode, WorkloadRef,
@@ -166,6 +169,13 @@ impl Kind for FailoverPlan {
             Some(_) => SOON,
             None => operation.requeue_after.unwrap_or(SOON),
         }
+    }
+
+    fn last_warning(operation: &Operation<'_>) -> Option<String> {
+        let around = operation.around();
+        let cluster = troubled(&operation.status, around, operation.input.now)?;
+        let before = operation.input.status.common.waiting_for.as_ref();
+        warnings::newest(&cluster, around.warned.as_ref(), before)
     }
 
     fn is_paused(operation: &Operation<'_>) -> bool {
