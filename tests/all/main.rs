@@ -64,6 +64,7 @@ mod placement;
 mod plan;
 mod process;
 mod profiles;
+mod progress;
 mod prune;
 mod publish;
 mod published;
