@@ -83,6 +83,7 @@ mod rollout;
 mod rollout_policy;
 mod sandbox_api;
 mod sandbox_karmada;
+mod screens;
 mod secrets;
 mod shift;
 mod signing;

@@ -1,6 +1,6 @@
 //! Bars of long work: they are for people at a terminal, and for nothing else.
 
-use std::process::{Child, Output};
+use std::process::{Child, Output, Stdio};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -87,7 +87,8 @@ impl Stage {
     fn start(&self, words: &[&str], terminal: &Terminal, environment: &[(&str, &str)]) -> Child {
         let path = self.origin.path();
         let words = [words, &["--repo", as_text(&path)]].concat();
-        self.served.on_terminal(&words, terminal, environment)
+        self.served
+            .on_terminal(&words, Stdio::piped(), terminal, environment)
     }
 
     fn open(&self, is_open: bool) {

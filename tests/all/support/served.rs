@@ -104,6 +104,7 @@ impl Served {
     pub fn on_terminal(
         &self,
         arguments: &[&str],
+        stdout: Stdio,
         terminal: &Terminal,
         environment: &[(&str, &str)],
     ) -> Child {
@@ -114,7 +115,7 @@ impl Served {
             .env("TERM", "xterm")
             .envs(environment.iter().copied())
             .stdin(Stdio::null())
-            .stdout(Stdio::piped())
+            .stdout(stdout)
             .stderr(terminal.output());
         command.spawn().unwrap()
     }
