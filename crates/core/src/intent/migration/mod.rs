@@ -20,6 +20,7 @@ mod lost;
 mod needs;
 pub mod orphan;
 mod other_managers;
+mod own_handle;
 mod pause;
 mod preflight;
 mod rebind;

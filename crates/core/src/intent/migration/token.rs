@@ -429,7 +429,11 @@ impl<'a> Operation<'a> {
         } else {
             Action::Restart
         };
-        let restart = profile.patches(action, variables)?;
+        let restart = if self.begins_from_nothing(writer)? {
+            profile.restart_from_nothing(variables)?
+        } else {
+            profile.patches(action, variables)?
+        };
         if journal.captured.is_none() {
             return Ok(restart);
         }
