@@ -19,6 +19,7 @@ const POLICIES: Resource = Resource::new("policy.karmada.io", "clusterpropagatio
 const PINS: Resource = Resource::new("policy.karmada.io", "clusteroverridepolicies");
 const PROFILES: Resource = Resource::new("cutover.dev", "workloadprofiles");
 const CLUSTERS: Resource = Resource::new("cluster.karmada.io", "clusters");
+const EVENTS: Resource = Resource::new("", "events");
 const MEMBERS: [&str; 3] = ["east", "west", "north"];
 const MOVE: &str = "gold-to-west";
 
@@ -40,6 +41,10 @@ impl AsRef<Fleet> for Stage {
 
 impl Stage {
     async fn start() -> Self {
+        Self::by(profile()).await
+    }
+
+    async fn by(profile: Value) -> Self {
         let fleet = Fleet::start(WorldOptions::default()).await;
         fleet.world.control_plane().install(&crd()).unwrap();
         let mut operators = JoinSet::new();
@@ -50,7 +55,7 @@ impl Stage {
         }
         // What doesn't fit when it is first looked at, the scheduler doesn't look at again.
         fleet.until("the members' kinds are known", serve_vaults).await;
-        fleet.create(&PROFILES, None, profile());
+        fleet.create(&PROFILES, None, profile);
         fleet.create(&POLICIES, None, policy());
         fleet.apply(&VAULTS, vault());
         let stage = Self {
@@ -130,6 +135,24 @@ impl Stage {
         reason.as_str().unwrap_or_default().to_owned()
     }
 
+    /// Everything that says something of the move, but for where the value of a secret key has to be.
+    fn said(&self) -> String {
+        let mut status = self.fleet.status(MOVE);
+        if let Some(journal) = status["journal"].as_object_mut() {
+            journal.shift_remove("secrets");
+        }
+        let server = self.fleet.world.control_plane();
+        let events = server.list(&EVENTS, None, &ListOptions::default()).unwrap();
+        let events = events.items.iter().map(ToString::to_string);
+        let record = self.fleet.recorded(MOVE);
+        let record = record.map(|record| serde_json::to_string(&record).unwrap());
+        [status.to_string()]
+            .into_iter()
+            .chain(record)
+            .chain(events)
+            .collect()
+    }
+
     /// It is open there and nowhere else, with this key, and nothing is left of the move.
     fn assert_open_by(&self, cluster: &str, key: &str) {
         let copy = self.copy(cluster);
@@ -157,9 +180,12 @@ fn serve_vaults(fleet: &Fleet) -> bool {
     })
 }
 
+/// What stands in every key.
+const SECRET: &str = "qZ7xW3";
+
 /// The key of the closing of that number.
 fn key(number: u64) -> String {
-    format!("key-{number}-qZ7xW3")
+    format!("key-{number}-{SECRET}")
 }
 
 fn number_of(key: &Value) -> u64 {
@@ -397,6 +423,45 @@ fn forget_the_looks(stage: &Stage) {
         let options = WriteOptions::manager("operator");
         let _ = api.update(&VAULTS, None, "gold", Some(Subresource::Status), copy, &options);
     }
+}
+
+/// Git, Events and all of the status but one field have a digest of it.
+async fn no_key_is_said(ends: Phase, cluster: &str, begin: impl Fn(&Stage)) {
+    let mut secret = profile();
+    secret["spec"]["capture"][0]["secret"] = json!(true);
+    let stage = Stage::by(secret).await;
+    let _controller = stage.fleet.controller(Arc::new(NoFailpoints));
+    begin(&stage);
+    let is_journaled = |stage: &Stage| {
+        let said = stage.said();
+        assert!(!said.contains(SECRET), "{said}");
+        stage.fleet.status(MOVE)["journal"]["secrets"]
+            .to_string()
+            .contains(SECRET)
+    };
+    stage.until("the journal has the key", is_journaled).await;
+    let is_over = |stage: &Stage| {
+        let said = stage.said();
+        assert!(!said.contains(SECRET), "{said}");
+        stage.fleet.status(MOVE)["finishedAt"].is_string()
+    };
+    stage.until("it is over", is_over).await;
+    stage.ends_as(ends).await;
+    stage.assert_open_by(cluster, &key(1));
+    let record = serde_json::to_string(&stage.fleet.recorded(MOVE)).unwrap();
+    assert!(record.contains("<secret, sha256:"), "{record}");
+    let kept = &stage.fleet.status(MOVE)["journal"]["secrets"];
+    assert_eq!(kept.is_null(), ends == Phase::Completed, "{kept}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_value_of_a_secret_key_is_told_to_nobody_but_the_copy_that_is_opened() {
+    no_key_is_said(Phase::Completed, "west", |stage| stage.migrate(json!({}))).await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn nor_is_it_told_on_the_way_back() {
+    no_key_is_said(Phase::RolledBack, "east", Stage::migrate_in_vain).await;
 }
 
 #[test]

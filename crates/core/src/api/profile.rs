@@ -88,6 +88,20 @@ pub struct WorkloadProfileSpec {
     pub run_id: Option<String>,
 }
 
+impl WorkloadProfileSpec {
+    /// Returns whether the handle of that name is a secret.
+    pub fn is_secret(&self, handle: &str) -> bool {
+        let mut rules = self.capture.iter().chain(&self.last_known);
+        rules.any(|rule| rule.secret && rule.name == handle)
+    }
+
+    /// Returns whether any handle is a secret.
+    pub fn has_secrets(&self) -> bool {
+        let mut rules = self.capture.iter().chain(&self.last_known);
+        rules.any(|rule| rule.secret)
+    }
+}
+
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct AppliesTo {
     /// The API group; empty for the core group.
@@ -165,6 +179,10 @@ pub struct CaptureRule {
     /// Whether a stopped copy without this handle has no state that can be handed over. Without meaning in `lastKnown`.
     #[serde(default)]
     pub required: bool,
+    /// The handle is a secret: Git, messages and every status show a digest in its place. The journal of the intent has its value.
+    /// Every rule of the same name is about a secret then.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub secret: bool,
     /// The handle was made by this suspension and can be used in another cluster.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub valid_when: Option<String>,

@@ -19,6 +19,7 @@ mod rebind;
 mod redirect;
 mod repair;
 mod scalers;
+mod secrets;
 mod settle;
 mod starts;
 mod state;
@@ -40,7 +41,7 @@ use super::record::Kept;
 use super::seen::Seen;
 use crate::api::{
     Capture, ClaimOwner, FailoverApproval, FailoverGate, FailoverPhase as Phase, FailoverPlan,
-    FailoverPlanSpec, FailoverPlanStatus, Finding, OpenQuestion, WaitCode, WorkloadRef,
+    FailoverPlanSpec, FailoverPlanStatus, Finding, OpenQuestion, SecretHandles, WaitCode, WorkloadRef,
 };
 use cutover_karmada::name::ClusterName;
 
@@ -74,6 +75,8 @@ pub struct Borrower {
     pub ended: bool,
     /// The state that it took along.
     pub captured: Option<Capture>,
+    /// What the secret ones among its handles are.
+    pub secrets: SecretHandles,
 }
 
 /// Decides what one pass does.
@@ -190,6 +193,7 @@ impl Kind for FailoverPlan {
     }
 
     fn close(operation: &mut Operation<'_>) {
+        operation.keep_secrets();
         let phase = operation.status.phase;
         let journal = operation.status.journal.as_ref();
         operation.status.writer = journal.and_then(|journal| journal.writer.clone());

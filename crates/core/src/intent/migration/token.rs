@@ -354,6 +354,7 @@ impl<'a> Operation<'a> {
         let profile = self.profile()?;
         let variables = Variables {
             captured: self.captured()?,
+            secrets: Some(&journal.secrets),
             attempt: self.status.common.attempt,
             ..Variables::default()
         };

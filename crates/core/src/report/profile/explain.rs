@@ -183,6 +183,11 @@ impl Page {
                 "Without a {name}, the state can't be handed over, and the move is rolled back."
             ));
         }
+        if rule.secret {
+            self.says(
+                "It is a secret: Git and messages have a digest of it, and the journal of the intent has it.",
+            );
+        }
         if let Some(cel) = &rule.valid_when {
             self.when("It counts if", cel);
         }
