@@ -44,6 +44,7 @@ mod forge;
 mod forgotten;
 mod gate;
 mod generated;
+mod handles;
 mod handover;
 mod hooks;
 mod hostile;

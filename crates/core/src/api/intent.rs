@@ -31,6 +31,9 @@ pub trait Intent:
     /// Where in an object templates stand, as JSON pointers: they are in Git as they are, and in a record without their secrets.
     const TEMPLATES: &'static [&'static str] = &[];
 
+    /// Where in an object the values of secret handles stand, as JSON pointers: no record has them.
+    const SECRETS: &'static [&'static str] = &[];
+
     /// How far an attempt has come.
     type Rank: PartialOrd;
 

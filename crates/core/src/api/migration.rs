@@ -14,7 +14,7 @@ use super::common::{any_object, anything, is_zero, lifecycle, phase_common_journ
 use super::profile::WorkloadProfileSpec;
 use super::{
     Approval, ApprovalGate, Assumption, ClaimOwner, Common, Fact, Intent, Lifecycle, PatchOp, PinState,
-    PolicyName, Progress, Standing, TimeSpan, Watched, Window, WorkloadRef,
+    PolicyName, Progress, SecretHandles, Standing, TimeSpan, Watched, Window, WorkloadRef,
 };
 use crate::report::milliseconds;
 use cutover_karmada::name::ClusterName;
@@ -318,6 +318,9 @@ pub struct Journal {
     pub handle_before: BTreeMap<String, String>,
     /// The newest state handle that a copy left when it stopped; absent until there is one.
     pub captured: Option<Capture>,
+    /// What the secret ones among the handles are. Nothing else has them: neither Git nor any message.
+    #[serde(default, skip_serializing_if = "SecretHandles::is_empty")]
+    pub secrets: SecretHandles,
     /// What Git was seen to have of the attempt.
     #[serde(default, skip_serializing_if = "InGit::is_nothing")]
     pub in_git: InGit,
@@ -438,6 +441,7 @@ impl Intent for Migration {
     const KIND: &'static str = "Migration";
     // The template change that goes along.
     const TEMPLATES: &'static [&'static str] = &["/status/journal/templateChange"];
+    const SECRETS: &'static [&'static str] = &["/status/journal/secrets"];
     type Rank = (u32, bool, u64, bool, usize);
 
     fn rank(status: &MigrationStatus) -> Self::Rank {
@@ -539,6 +543,7 @@ impl Journal {
             fence: Fence::default(),
             handle_before: BTreeMap::new(),
             captured: None,
+            secrets: SecretHandles::default(),
             in_git: InGit::Nothing,
             source_handle: BTreeMap::new(),
             identities: BTreeMap::new(),

@@ -32,6 +32,7 @@ pub mod rivals;
 pub mod rollout;
 pub mod rollout_policy;
 pub mod scalers;
+mod secret_handles;
 pub mod seen;
 pub mod shift;
 pub mod snapshot;

@@ -207,6 +207,10 @@ fn borrower(migration: &Migration) -> Borrower {
     let metadata = &migration.metadata;
     let wait = status.common.waiting_for.as_ref();
     let asks = status.phase == Phase::Pending && wait.is_some_and(|wait| wait.code == WaitCode::Claim);
+    let (captured, secrets) = status
+        .journal
+        .map(|journal| (journal.captured, journal.secrets))
+        .unwrap_or_default();
     Borrower {
         owner: ClaimOwner {
             kind: "Migration".to_owned(),
@@ -220,7 +224,8 @@ fn borrower(migration: &Migration) -> Borrower {
             && !migration.spec.paused
             && !migration.spec.abort,
         ended: status.phase.is_terminal(),
-        captured: status.journal.and_then(|journal| journal.captured),
+        captured,
+        secrets,
     }
 }
 

@@ -19,6 +19,7 @@ mod rebind;
 mod redirect;
 mod repair;
 mod scalers;
+mod secrets;
 mod settle;
 mod starts;
 mod state;
@@ -43,7 +44,7 @@ use super::seen::Seen;
 use super::warnings;
 use crate::api::{
     Capture, ClaimOwner, FailoverApproval, FailoverGate, FailoverPhase as Phase, FailoverPlan,
-    FailoverPlanSpec, FailoverPlanStatus, Finding, OpenQuestion, WaitCode, WorkloadRef,
+    FailoverPlanSpec, FailoverPlanStatus, Finding, OpenQuestion, SecretHandles, WaitCode, WorkloadRef,
 };
 use cutover_karmada::name::ClusterName;
 
@@ -77,6 +78,8 @@ pub struct Borrower {
     pub ended: bool,
     /// The state that it took along.
     pub captured: Option<Capture>,
+    /// What the secret ones among its handles are.
+    pub secrets: SecretHandles,
 }
 
 /// Decides what one pass does.
@@ -200,6 +203,7 @@ impl Kind for FailoverPlan {
     }
 
     fn close(operation: &mut Operation<'_>) {
+        operation.keep_secrets();
         let phase = operation.status.phase;
         let journal = operation.status.journal.as_ref();
         operation.status.writer = journal.and_then(|journal| journal.writer.clone());

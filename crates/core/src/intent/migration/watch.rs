@@ -153,7 +153,8 @@ impl Operation<'_> {
     /// Returns the last warning about the copy that is waited for.
     pub(super) fn last_warning(&self) -> Option<String> {
         let before = self.input.status.common.waiting_for.as_ref();
-        warnings::newest(&self.troubled()?, self.snapshot().warned.as_ref(), before)
+        let newest = warnings::newest(&self.troubled()?, self.snapshot().warned.as_ref(), before);
+        newest.map(|warning| self.without_secrets(warning))
     }
 
     /// A target of which its operator says that it has failed isn't waited for: nobody else runs meanwhile.
@@ -189,7 +190,7 @@ impl Operation<'_> {
         if all.is_empty() {
             String::new()
         } else {
-            format!(": {}", all.join("; "))
+            self.without_secrets(format!(": {}", all.join("; ")))
         }
     }
 }

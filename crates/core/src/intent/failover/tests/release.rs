@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use serde_json::json;
 
 use super::scene::{EARLY, EAST, LATE, Scene, WEST, held, lost, member, running, seen, work};
-use crate::api::{Capture, ClaimOwner, FailoverPhase as Phase, LeaseSeen};
+use crate::api::{Capture, ClaimOwner, FailoverPhase as Phase, LeaseSeen, SecretHandles};
 use crate::intent::failover::{Borrower, Snapshot, troubled};
 use crate::intent::snapshot::Pod;
 use crate::intent::warnings::Warned;
@@ -251,6 +251,7 @@ fn the_state_that_a_migration_took_along_is_newer_than_what_was_seen_before_it()
             waits: false,
             ended: true,
             captured,
+            secrets: SecretHandles::default(),
         };
         scene.snapshot.migrations = seen(vec![borrower], EARLY);
         scene.pass();
