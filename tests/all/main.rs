@@ -83,6 +83,7 @@ mod rollout_policy;
 mod sandbox_api;
 mod sandbox_karmada;
 mod secrets;
+mod services;
 mod shift;
 mod signing;
 mod status_branch;

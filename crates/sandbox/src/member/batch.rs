@@ -446,3 +446,46 @@ impl Life for Run {
         frame::Told::status((rules.status)(&self.told(now)))
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn at(millis: i64) -> Timestamp {
+        Timestamp::from_millisecond(millis).unwrap()
+    }
+
+    /// Returns how many of the pods do their work, by the value of a label.
+    fn at_work(run: &Run, rules: &'static Rules, millis: i64, part: &str) -> usize {
+        let id = (("shop".to_owned(), "train".to_owned()), "uid".to_owned());
+        let is_meant = |pod: &PodView| pod.labels.iter().any(|(_, value)| value == part);
+        let pods = run.pods(&rules, &id, at(millis)).into_iter();
+        pods.filter(|pod| is_meant(pod) && pod.phase == PodPhase::Running)
+            .count()
+    }
+
+    #[test]
+    fn the_launcher_of_an_mpi_job_outlives_its_workers() {
+        let all: &'static [Kind] = &OTHERS;
+        let kind = all.iter().find(|kind| kind.kind == "MPIJob").unwrap();
+        let Operated::Run(rules) = &kind.operated else {
+            panic!("{kind:?}");
+        };
+        let mut run = Run::begin(&DynamicObject::new("train", &kind.resource()));
+        let step = |run: &mut Run, order: Order, millis: i64| {
+            run.step(order, rules, &Timings::default(), at(millis));
+            (rules.status)(&run.told(at(millis)))
+        };
+        step(&mut run, Order::Run, 0);
+        step(&mut run, Order::Run, 100);
+        assert_eq!(at_work(&run, rules, 100, "worker"), 2);
+        let status = step(&mut run, Order::Suspend, 200);
+        assert_eq!(status["conditions"][1]["status"], "True", "{status}");
+        assert!(run.can_write(at(200)) && status["startTime"].is_string());
+        step(&mut run, Order::Suspend, 450);
+        let left = ["launcher", "worker"].map(|part| at_work(&run, rules, 450, part));
+        assert_eq!(left, [1, 0]);
+        step(&mut run, Order::Suspend, 600);
+        assert!(run.is_over());
+    }
+}
