@@ -1,7 +1,8 @@
-//! Services whose operators say that they have stopped before they have, or that they run when they don't: RayCluster, RayService,
-//! KafkaConnect, and Numaflow's Pipeline and MonoVertex, each moved with its operator simulated after its source.
+//! Services whose operators say that they have stopped before they have, or that they run when they don't: `RayCluster`, `RayService`,
+//! `KafkaConnect`, and Numaflow's Pipeline and `MonoVertex`, each moved with its operator simulated after its source.
 
 use std::collections::BTreeSet;
+use std::time::Duration;
 
 use cutover::api::Phase;
 use cutover::sandbox::member::batch::{Kind, SERVICES};
@@ -25,12 +26,15 @@ fn filled(seconds: u32) -> String {
     template(kind("Pipeline")).replace(name, &format!("{name}, annotations: {{{DRAINS}: '{seconds}'}}"))
 }
 
-/// Guards `noPods` of RayService, KafkaConnect and MonoVertex: what their status says of a stop is written while their pods end. Two
-/// of a RayService may answer, but not where the source is to stop first.
+/// Guards `noPods` of `RayService`, `KafkaConnect` and `MonoVertex`: what their status says of a stop is written while their pods end. Two
+/// of a `RayService` may answer, but not where the source is to stop first. The operators of the source look late: what a status says
+/// until then is of the time before.
 #[tokio::test]
 async fn a_service_moves_and_its_pods_are_gone_before_it_goes_on_elsewhere() {
     for kind in &SERVICES {
         let (stage, from) = Stage::set(kind).await;
+        let operators = format!("operators/{from}");
+        stage.world.faults().lag(&operators, Duration::from_millis(300));
         let _running = stage.plane.start();
         stage.plane.push(&[("move.yaml", &migration(kind, from, ""))]);
         let end = stage.end_of("move").await;
@@ -44,7 +48,7 @@ async fn a_service_moves_and_its_pods_are_gone_before_it_goes_on_elsewhere() {
     }
 }
 
-/// Guards what each says of a copy that has moved once. `observedWhen` of RayCluster: the pin leaves a generation that its operator
+/// Guards what each says of a copy that has moved once. `observedWhen` of `RayCluster`: the pin leaves a generation that its operator
 /// never writes down. `suspendedWhen` and `capture` of Pipeline: the drain of the first stop is not that of the second.
 #[tokio::test]
 async fn a_service_moves_back_as_it_has_come() {
@@ -108,7 +112,7 @@ async fn a_pipeline_that_is_never_drained_goes_on_where_it_is() {
     assert_eq!(stage.running(), [from]);
 }
 
-/// Guards the label that `noPods` of RayService asks for: during an upgrade the pods of two RayClusters have to be gone, and their
+/// Guards the label that `noPods` of `RayService` asks for: during an upgrade the pods of two `RayCluster`s have to be gone, and their
 /// names, which the operator generates, are forgotten when it stops.
 #[tokio::test]
 async fn a_ray_service_in_the_midst_of_an_upgrade_leaves_with_both_of_its_clusters() {

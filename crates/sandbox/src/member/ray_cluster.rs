@@ -1,4 +1,4 @@
-//! A simulator of KubeRay's operator of RayClusters.
+//! A simulator of `KubeRay`'s operator of `RayCluster`s.
 //!
 //! After ray-project/kuberay@v1.7.0, ray-operator/controllers/ray: `raycluster_controller.go` (`reconcilePods`, `calculateStatus`),
 //! `utils/util.go` (`FindRayClusterSuspendStatus`) and `utils/consistency.go` (`InconsistentRayClusterStatus`). Each step of a
@@ -36,7 +36,7 @@ enum Suspension {
     Done,
 }
 
-/// One RayCluster as a function of time.
+/// One `RayCluster` as a function of time.
 #[derive(Debug, Default)]
 pub struct RayCluster {
     pods: PodSet,

@@ -1,9 +1,9 @@
-//! A simulator of KubeRay's operator of RayServices, and of the RayClusters that it makes for them.
+//! A simulator of `KubeRay`'s operator of `RayService`s, and of the `RayCluster`s that it makes for them.
 //!
 //! After ray-project/kuberay@v1.7.0, ray-operator/controllers/ray/rayservice_controller.go (`handleSuspend`,
 //! `deleteRayServiceOwnedResources`, `shouldPrepareNewCluster`, `reconcilePromotionAndServingStatus`, `cleanUpRayClusterInstance`).
-//! Another `rayClusterConfig` is another RayCluster beside the one that serves, which goes a while after the new one serves. Suspended is
-//! written when the RayCluster objects are gone: their pods are collected after that. Of all this no object is made but the pods.
+//! Another `rayClusterConfig` is another `RayCluster` beside the one that serves, which goes a while after the new one serves. Suspended is
+//! written when the `RayCluster` objects are gone: their pods are collected after that. Of all this no object is made but the pods.
 
 use std::time::Duration;
 
@@ -33,11 +33,11 @@ pub struct Seen {
     config: String,
     /// The labels of the template of each pod: of the head, then of the workers.
     pods: Vec<Labels>,
-    /// How long a RayCluster stays when another one serves.
+    /// How long a `RayCluster` stays when another one serves.
     deletion_delay: Duration,
 }
 
-/// A RayCluster of the service.
+/// A `RayCluster` of the service.
 #[derive(Debug)]
 struct Cluster {
     name: String,
@@ -49,7 +49,7 @@ struct Cluster {
     pods: PodSet,
 }
 
-/// One RayService as a function of time.
+/// One `RayService` as a function of time.
 #[derive(Debug, Default)]
 pub struct RayService {
     clusters: Vec<Cluster>,
@@ -68,7 +68,7 @@ impl RayService {
         self.clusters.iter().find(|one| one.exists && one.name == name)
     }
 
-    /// What the operator of RayClusters does, and the garbage collector.
+    /// What the operator of `RayCluster`s does, and the garbage collector.
     fn run_clusters(&mut self, seen: &Seen, timings: &Timings, now: Timestamp) {
         let ready_at = later(now, timings.pod_start);
         for cluster in &mut self.clusters {
@@ -88,7 +88,7 @@ impl RayService {
             .retain(|cluster| cluster.exists || !cluster.pods.is_empty());
     }
 
-    /// Deletes RayClusters that neither serve nor are about to, when it is time.
+    /// Deletes `RayCluster`s that neither serve nor are about to, when it is time.
     fn clean_up(&mut self, seen: &Seen, now: Timestamp) {
         for cluster in &mut self.clusters {
             if cluster.name == self.active || cluster.name == self.pending {
