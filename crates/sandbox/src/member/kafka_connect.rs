@@ -41,6 +41,8 @@ pub struct KafkaConnect {
     work: Option<Work>,
     /// The generation and the replicas of the last reconciliation.
     done: Option<(i64, usize)>,
+    /// The status is that of a pause.
+    is_paused: bool,
     conditions: Conditions,
     again: Option<Timestamp>,
 }
@@ -50,11 +52,15 @@ impl KafkaConnect {
         let is_done = self
             .done
             .is_some_and(|(generation, _)| generation == seen.generation);
-        if self.work.is_none() && !seen.is_paused && !is_done {
-            self.work = Some(Work {
-                of: seen.clone(),
-                begun: now,
-            });
+        if self.work.is_none() {
+            if seen.is_paused {
+                self.is_paused = true;
+            } else if self.is_paused || !is_done {
+                self.work = Some(Work {
+                    of: seen.clone(),
+                    begun: now,
+                });
+            }
         }
         let Some(work) = &self.work else {
             return;
@@ -73,6 +79,7 @@ impl KafkaConnect {
         if self.pods.settled(now) == replicas && at_least <= now {
             self.done = Some((work.of.generation, replicas));
             self.work = None;
+            self.is_paused = false;
             self.conditions.set("Ready", true, "Reconciled", now);
             // What came meanwhile is next.
             self.again = Some(later(now, timings.progress_check));
@@ -143,6 +150,14 @@ impl Life for KafkaConnect {
     }
 
     fn tell(&mut self, (): &(), _: Timestamp) -> Told {
+        if self.is_paused {
+            // A fresh status, with the generation of the one before: its number of replicas says nothing.
+            let generation = self.done.map_or(0, |(generation, _)| generation);
+            let condition = json!({"type": "ReconciliationPaused", "status": "True"});
+            return Told::status(json!({
+                "observedGeneration": generation, "replicas": 0, "conditions": [condition],
+            }));
+        }
         // Until its first reconciliation has ended, nothing is told.
         Told::status(self.done.map_or_else(
             || json!({}),
@@ -201,7 +216,7 @@ mod tests {
     }
 
     #[test]
-    fn a_paused_one_is_left_as_it_is() {
+    fn a_paused_one_is_left_as_it_is_and_shows_no_replicas() {
         let mut connect = KafkaConnect::default();
         work(&mut connect, &seen(1, 1), 0, 1000);
         let paused = Seen {
@@ -210,5 +225,12 @@ mod tests {
         };
         work(&mut connect, &paused, 1000, 2000);
         assert_eq!((connect.done, connect.pods.len()), (Some((1, 1)), 1));
+        let status = connect.tell(&(), at(2000)).status;
+        assert_eq!(
+            (&status["observedGeneration"], &status["replicas"]),
+            (&json!(1), &json!(0))
+        );
+        work(&mut connect, &seen(2, 0), 2000, 3000);
+        assert!(connect.pods.is_empty() && !connect.is_paused);
     }
 }
