@@ -164,6 +164,12 @@ fn spec(kind: Resource, name: &str) -> Value {
         "PyTorchJob" => json!({
             "runPolicy": {}, "pytorchReplicaSpecs": {"Master": {"replicas": 1, "template": {"spec": pod}}},
         }),
+        "MPIJob" => json!({
+            "runPolicy": {"cleanPodPolicy": "Running"},
+            "mpiReplicaSpecs": {
+                "Launcher": {"replicas": 1, "template": {"spec": pod}}, "Worker": {"replicas": 2, "template": {"spec": pod}},
+            },
+        }),
         "JobSet" => json!({
             "replicatedJobs": [{"name": "workers", "template": {"spec": {"template": {"spec": pod}}}}],
         }),

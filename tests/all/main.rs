@@ -86,6 +86,7 @@ mod sandbox_api;
 mod sandbox_karmada;
 mod screens;
 mod secrets;
+mod services;
 mod shift;
 mod signing;
 mod status_branch;

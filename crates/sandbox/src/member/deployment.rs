@@ -3,23 +3,17 @@
 //! Pods belong to the Deployment directly: no `ReplicaSet`s are made, and there is no revision history. An image whose
 //! name or tag contains `broken` or `does-not-exist` can't be pulled.
 
-use std::collections::BTreeMap;
-use std::sync::Arc;
-
 use jiff::{SignedDuration, Timestamp};
 use kube::api::{ApiResource, DynamicObject};
-use kube::{Client, ResourceExt};
 use serde_json::{Value, json};
 
-use super::cache::{Cache, Key};
+use super::cache::Key;
 use super::flink::is_broken_image;
-use super::pods::Shown;
-use super::{Context, PodPhase, PodView, Timings, later, status};
-use crate::ledger::{Group, Origin, Start, Writer};
-use crate::store::fitted;
-use cutover_karmada::name::ObjectKey;
+use super::frame::{Beginning, Id, Life, Told};
+use super::{Context, PodPhase, PodView, Timings, later};
+use crate::ledger::{Group, Origin};
 
-fn api_resource() -> ApiResource {
+pub fn api_resource() -> ApiResource {
     ApiResource {
         group: "apps".to_owned(),
         version: "v1".to_owned(),
@@ -29,129 +23,26 @@ fn api_resource() -> ApiResource {
     }
 }
 
-/// Runs the controller and its pods, for ever.
-pub async fn run(client: Client, context: Arc<Context>) {
-    let cache = Cache::new();
-    let mut changes = cache.subscribe();
-    let own = Arc::clone(&context);
-    let behind = || own.lag.behind(&own.cluster, "deployments");
-    let feed = cache
-        .clone()
-        .feed(client.clone(), api_resource(), behind, &own, Seen::of);
-    let work = async {
-        let mut controller = Controller::new(client, context);
-        loop {
-            changes.mark_unchanged();
-            let next = controller.pass(&cache).await;
-            tokio::select! {
-                () = controller.context.clock.sleep_until(next) => {}
-                _ = changes.changed() => {}
-            }
-        }
-    };
-    tokio::join!(feed, work);
-}
-
-/// What the controller sees of a Deployment.
-#[derive(Debug)]
-struct Seen {
-    uid: String,
-    spec: Spec,
-    status: Value,
-}
-
-impl Seen {
-    fn of(mut object: DynamicObject) -> Self {
-        Self {
-            uid: object.uid().unwrap_or_default(),
-            spec: Spec::of(&object),
-            status: fitted(object.data["status"].take()),
-        }
-    }
-}
-
-struct Controller {
-    client: Client,
-    context: Arc<Context>,
-    rollouts: BTreeMap<(Key, String), Rollout>,
-    shown: Shown,
+/// What the controller has of all Deployments: how many pods it has made.
+#[derive(Debug, Default)]
+pub struct Controller {
     pods_made: u64,
 }
 
 impl Controller {
-    fn new(client: Client, context: Arc<Context>) -> Self {
-        Self {
-            client,
-            context,
-            rollouts: BTreeMap::new(),
-            shown: Shown::default(),
-            pods_made: 0,
-        }
-    }
-
-    /// Brings every Deployment a step further; returns when to look again.
-    async fn pass(&mut self, cache: &Cache<Seen>) -> Timestamp {
-        let mut again = Timestamp::MAX;
-        let mut wanted = BTreeMap::new();
-        for (key, seen) in cache.all() {
-            wanted.insert((key, seen.uid.clone()), seen);
-        }
-        for (id, seen) in &wanted {
-            self.rollouts
-                .entry(id.clone())
-                .or_insert_with(|| Rollout::new(seen.spec.clone()));
-        }
-        let now = self.context.clock.now();
-        let mut statuses = Vec::new();
-        for (id, rollout) in &mut self.rollouts {
-            let spec = wanted
-                .get(id)
-                .map_or_else(|| rollout.spec.ended(), |seen| seen.spec.clone());
-            let (context, made) = (&self.context, &mut self.pods_made);
-            let mut name = || {
-                *made += 1;
-                let mut rng = context.rng(u64::MAX - *made);
-                (0..5)
-                    .map(|_| {
-                        char::from(
-                            rng.choice(b"bcdfghjklmnpqrstvwxz2456789")
-                                .copied()
-                                .unwrap_or(b'x'),
-                        )
-                    })
-                    .collect()
-            };
-            rollout.advance(spec, now, &context.timings, &mut name);
-            rollout.report(context, id, now);
-            again = again.min(rollout.next_change(now).unwrap_or(Timestamp::MAX));
-            if wanted.contains_key(id) {
-                statuses.push((id.0.clone(), rollout.status(now)));
-            }
-        }
-        self.rollouts
-            .retain(|id, rollout| wanted.contains_key(id) || !rollout.pods.is_empty());
-        let pods = self
-            .rollouts
-            .iter()
-            .flat_map(|((key, _), rollout)| rollout.views(key, now))
-            .collect();
-        let mut complete = self.shown.show(&self.client, &self.context, pods).await;
-        for (key, status) in statuses {
-            let seen = cache.get(&key);
-            let shown = seen.as_ref().map(|seen| &seen.status);
-            complete &= status::write(&self.client, &api_resource(), &key, shown, &status).await;
-        }
-        if complete {
-            again
-        } else {
-            later(now, self.context.timings.retry).min(again)
-        }
+    /// Returns what tells the next pod from others of its template.
+    fn suffix(&mut self, context: &Context) -> String {
+        const LETTERS: &[u8] = b"bcdfghjklmnpqrstvwxz2456789";
+        self.pods_made += 1;
+        let mut rng = context.rng(u64::MAX - self.pods_made);
+        let mut letter = || char::from(rng.choice(LETTERS).copied().unwrap_or(b'x'));
+        (0..5).map(|_| letter()).collect()
     }
 }
 
 /// What of a Deployment's spec the controller acts on.
 #[derive(Clone, Debug, PartialEq)]
-struct Spec {
+pub struct Spec {
     generation: i64,
     replicas: usize,
     /// Tells templates apart.
@@ -284,13 +175,12 @@ impl PodState {
 
 /// One Deployment's pods as a function of time.
 #[derive(Debug)]
-struct Rollout {
+pub struct Rollout {
     spec: Spec,
     pods: Vec<PodState>,
     /// When something last got better.
     progressed_at: Option<Timestamp>,
     best: (usize, usize),
-    writing: bool,
     conditions: Vec<Value>,
 }
 
@@ -301,13 +191,12 @@ impl Rollout {
             pods: Vec::new(),
             progressed_at: None,
             best: (0, 0),
-            writing: false,
             conditions: Vec::new(),
         }
     }
 
     /// Removes pods that are gone, then makes and ends as many as the strategy allows.
-    fn advance(&mut self, spec: Spec, now: Timestamp, timings: &Timings, name: &mut dyn FnMut() -> String) {
+    fn roll(&mut self, spec: Spec, now: Timestamp, timings: &Timings, name: &mut dyn FnMut() -> String) {
         if spec.hash != self.spec.hash || spec.replicas != self.spec.replicas || self.progressed_at.is_none()
         {
             self.progressed_at = Some(now);
@@ -381,7 +270,7 @@ impl Rollout {
             .count()
     }
 
-    fn next_change(&self, now: Timestamp) -> Option<Timestamp> {
+    fn due(&self, now: Timestamp) -> Option<Timestamp> {
         let pods = self
             .pods
             .iter()
@@ -398,42 +287,6 @@ impl Rollout {
     fn is_complete(&self, now: Timestamp) -> bool {
         let updated = self.count(|pod| pod.hash == self.spec.hash && pod.is_ready(now));
         updated == self.spec.replicas && self.count(|_| true) == updated
-    }
-
-    /// Tells the ledger when the first replica can work and when the last no longer can.
-    fn report(&mut self, context: &Context, ((namespace, name), uid): &(Key, String), now: Timestamp) {
-        let workload = ObjectKey {
-            group: "apps".to_owned(),
-            kind: "Deployment".to_owned(),
-            namespace: Some(namespace.clone()),
-            name: name.clone(),
-        };
-        let writer = Writer {
-            cluster: context.cluster.clone(),
-            uid: uid.clone(),
-        };
-        let writing = self.pods.iter().any(|pod| pod.is_ready(now));
-        match (self.writing, writing) {
-            (false, true) => context.ledger.writer_started(Start {
-                workload,
-                writer,
-                group: if self.spec.claim.is_some() {
-                    Group::Stateful
-                } else {
-                    Group::Stateless
-                },
-                at: now,
-                handle_given: None,
-                restored_from: self.spec.claim.as_ref().map_or(Origin::Empty, |claim| {
-                    Origin::Volume(format!("{}/{namespace}/{claim}", context.cluster))
-                }),
-                writes: 0,
-                by_itself: false,
-            }),
-            (true, false) => context.ledger.writer_stopped(&workload, &writer, now),
-            _ => {}
-        }
-        self.writing = writing;
     }
 
     fn views(&self, (namespace, name): &Key, now: Timestamp) -> Vec<PodView> {
@@ -509,6 +362,66 @@ impl Rollout {
     }
 }
 
+impl Life for Rollout {
+    type Operator = Controller;
+    type Seen = Spec;
+
+    fn see(object: DynamicObject) -> Spec {
+        Spec::of(&object)
+    }
+
+    fn begin(spec: &Spec) -> Self {
+        Self::new(spec.clone())
+    }
+
+    fn advance(
+        &mut self,
+        controller: &mut Controller,
+        seen: Option<&Spec>,
+        context: &Context,
+        now: Timestamp,
+    ) {
+        let spec = seen.map_or_else(|| self.spec.ended(), Clone::clone);
+        let mut name = || controller.suffix(context);
+        self.roll(spec, now, &context.timings, &mut name);
+    }
+
+    fn next_change(&self, now: Timestamp) -> Timestamp {
+        self.due(now).unwrap_or(Timestamp::MAX)
+    }
+
+    fn is_over(&self) -> bool {
+        self.pods.is_empty()
+    }
+
+    fn can_write(&self, now: Timestamp) -> bool {
+        self.pods.iter().any(|pod| pod.is_ready(now))
+    }
+
+    fn beginning(&mut self, context: &Context, (namespace, _): &Key, _: Timestamp) -> Beginning {
+        let (group, from) = match &self.spec.claim {
+            Some(claim) => {
+                let volume = format!("{}/{namespace}/{claim}", context.cluster);
+                (Group::Stateful, Origin::Volume(volume))
+            }
+            None => (Group::Stateless, Origin::Empty),
+        };
+        Beginning {
+            group,
+            from,
+            writes: 0,
+        }
+    }
+
+    fn pods(&self, _: &Controller, (key, _): &Id, now: Timestamp) -> Vec<PodView> {
+        self.views(key, now)
+    }
+
+    fn tell(&mut self, _: &Controller, now: Timestamp) -> Told {
+        Told::status(self.status(now))
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use std::time::Duration;
@@ -540,7 +453,7 @@ mod tests {
             n += 1;
             n.to_string()
         };
-        rollout.advance(spec.clone(), at(millis), &timings, &mut name);
+        rollout.roll(spec.clone(), at(millis), &timings, &mut name);
         rollout.status(at(millis))
     }
 
@@ -573,10 +486,7 @@ mod tests {
             let status = advance(&mut rollout, &new, now);
             assert!(status["availableReplicas"].as_u64() >= Some(3), "{status}");
             assert!(status["replicas"].as_u64() <= Some(5), "{status}");
-            match rollout
-                .next_change(at(now))
-                .filter(|_| !rollout.is_complete(at(now)))
-            {
+            match rollout.due(at(now)).filter(|_| !rollout.is_complete(at(now))) {
                 Some(next) => now = next.as_millisecond(),
                 None => break,
             }

@@ -8,7 +8,15 @@ pub mod batch;
 mod cache;
 mod deployment;
 pub mod flink;
+mod frame;
+mod kafka_connect;
+mod kind;
+mod mono_vertex;
+pub mod pipeline;
+mod pod_set;
 mod pods;
+mod ray_cluster;
+mod ray_service;
 pub mod savepoints;
 mod status;
 
@@ -236,8 +244,13 @@ pub fn spawn(client: Client, context: Context) -> Simulators {
         jobs.clone(),
     ));
     if !context.scope.has_nodes {
-        runtime.spawn(deployment::run(client.clone(), Arc::clone(&context)));
-        runtime.spawn(batch::run(client.clone(), Arc::clone(&context), &batch::JOB));
+        runtime.spawn(frame::run::<deployment::Rollout>(
+            client.clone(),
+            Arc::clone(&context),
+            deployment::api_resource(),
+            deployment::Controller::default(),
+        ));
+        runtime.spawn(kind::run(client.clone(), Arc::clone(&context), &batch::JOB));
     }
     let mut simulators = Simulators {
         client: Connection(client),
@@ -267,9 +280,9 @@ impl Simulators {
     }
 
     /// Simulates a kind that the member has a definition of.
-    pub fn simulate(&mut self, kind: &'static batch::Kind) {
+    pub fn simulate(&mut self, kind: &'static kind::Kind) {
         let (client, context) = (self.client.0.clone(), Arc::clone(&self.context));
-        self.runtime.spawn(batch::run(client, context, kind));
+        self.runtime.spawn(kind::run(client, context, kind));
     }
 
     /// Freezes the operators where they are; jobs run on.

@@ -1,4 +1,4 @@
-//! Writes what an operator reports of an object.
+//! Writes what an operator reports of an object, and into it.
 
 use kube::api::{Patch, PatchParams};
 use kube::core::{ApiResource, DynamicObject};
@@ -20,11 +20,31 @@ pub async fn write(
     }
     let api: Api<DynamicObject> = Api::namespaced_with(client.clone(), &key.0, resource);
     let patch = Patch::Merge(json!({"status": status}));
-    match api.patch_status(&key.1, &PatchParams::default(), &patch).await {
+    let answer = api.patch_status(&key.1, &PatchParams::default(), &patch).await;
+    is_done(answer, key)
+}
+
+/// Writes an annotation of an object, or takes it away; `false`: it has to be tried again.
+pub async fn annotate(
+    client: &Client,
+    resource: &ApiResource,
+    key: &Key,
+    name: &str,
+    value: Option<&str>,
+) -> bool {
+    let api: Api<DynamicObject> = Api::namespaced_with(client.clone(), &key.0, resource);
+    let patch = Patch::Merge(json!({"metadata": {"annotations": {name: value}}}));
+    let answer = api.patch(&key.1, &PatchParams::default(), &patch).await;
+    is_done(answer, key)
+}
+
+/// An object that is gone needs nothing any more.
+fn is_done<T>(answer: Result<T, kube::Error>, key: &Key) -> bool {
+    match answer {
         Ok(_) => true,
         Err(kube::Error::Api(status)) if status.is_not_found() => true,
         Err(error) => {
-            tracing::debug!(%error, name = key.1, "the status can't be written");
+            tracing::debug!(%error, name = key.1, "an object can't be written");
             false
         }
     }

@@ -1,0 +1,236 @@
+//! A simulator of Strimzi's operator of `KafkaConnect`.
+//!
+//! After strimzi/strimzi-kafka-operator@1.2.0: `KafkaConnectAssemblyOperator.java` (`createOrUpdate`), `AbstractConnectOperator.java`
+//! (`reconcilePodSet`) and `AbstractOperator.java` (one reconciliation at a time; a pause). A reconciliation works on the object that it
+//! began with, waits for the workers that are to be ready, not for those that end, and writes the status last: the number of replicas
+//! repeats what was asked for. What comes meanwhile is looked at after it.
+
+use jiff::Timestamp;
+use kube::ResourceExt;
+use kube::api::DynamicObject;
+use serde_json::{Value, json};
+
+use super::cache::Key;
+use super::frame::{Beginning, Id, Life, Told};
+use super::pod_set::{Conditions, Labels, PodSet};
+use super::{Context, PodView, Timings, later};
+
+/// Its operator leaves an object with it as it is.
+const PAUSED: &str = "strimzi.io/pause-reconciliation";
+
+/// What of an object the operator acts on.
+#[derive(Clone, Debug)]
+pub struct Seen {
+    name: String,
+    generation: i64,
+    replicas: usize,
+    is_paused: bool,
+}
+
+/// A reconciliation that is under way.
+#[derive(Debug)]
+struct Work {
+    of: Seen,
+    begun: Timestamp,
+}
+
+/// One cluster of workers as a function of time.
+#[derive(Debug, Default)]
+pub struct KafkaConnect {
+    pods: PodSet,
+    work: Option<Work>,
+    /// The generation and the replicas of the last reconciliation.
+    done: Option<(i64, usize)>,
+    /// The status is that of a pause.
+    is_paused: bool,
+    conditions: Conditions,
+    again: Option<Timestamp>,
+}
+
+impl KafkaConnect {
+    fn step(&mut self, seen: &Seen, timings: &Timings, now: Timestamp) {
+        let is_done = self
+            .done
+            .is_some_and(|(generation, _)| generation == seen.generation);
+        if self.work.is_none() {
+            if seen.is_paused {
+                self.is_paused = true;
+            } else if self.is_paused || !is_done {
+                self.work = Some(Work {
+                    of: seen.clone(),
+                    begun: now,
+                });
+            }
+        }
+        let Some(work) = &self.work else {
+            return;
+        };
+        let (name, replicas) = (&work.of.name, work.of.replicas);
+        let pod = |n: usize| format!("{name}-connect-{n}");
+        for n in 0..replicas {
+            let ready_at = later(now, timings.pod_start);
+            self.pods.make(&pod(n), labels(name), ready_at);
+        }
+        let stays: Vec<String> = (0..replicas).map(pod).collect();
+        self.pods.end(later(now, timings.teardown), |name| {
+            stays.iter().all(|stays| stays != name)
+        });
+        let at_least = later(work.begun, timings.progress_check);
+        if self.pods.settled(now) == replicas && at_least <= now {
+            self.done = Some((work.of.generation, replicas));
+            self.work = None;
+            self.is_paused = false;
+            self.conditions.set("Ready", true, "Reconciled", now);
+            // What came meanwhile is next.
+            self.again = Some(later(now, timings.progress_check));
+        } else {
+            self.again = Some(at_least).filter(|at| *at > now);
+        }
+    }
+}
+
+fn labels(name: &str) -> Labels {
+    let labels = [
+        ("strimzi.io/cluster", name.to_owned()),
+        ("strimzi.io/kind", "KafkaConnect".to_owned()),
+        ("strimzi.io/name", format!("{name}-connect")),
+    ];
+    labels.map(|(label, value)| (label.to_owned(), value)).into()
+}
+
+impl Life for KafkaConnect {
+    type Operator = ();
+    type Seen = Seen;
+
+    fn see(object: DynamicObject) -> Seen {
+        let replicas = object.data.pointer("/spec/replicas").and_then(Value::as_u64);
+        Seen {
+            name: object.name_any(),
+            generation: object.metadata.generation.unwrap_or_default(),
+            replicas: replicas.and_then(|n| usize::try_from(n).ok()).unwrap_or(3),
+            is_paused: object
+                .annotations()
+                .get(PAUSED)
+                .is_some_and(|value| value == "true"),
+        }
+    }
+
+    fn begin(_: &Seen) -> Self {
+        Self::default()
+    }
+
+    fn advance(&mut self, _: &mut (), seen: Option<&Seen>, context: &Context, now: Timestamp) {
+        self.pods.settle(now);
+        self.again = None;
+        match seen {
+            Some(seen) => self.step(seen, &context.timings, now),
+            None => self.pods.end(later(now, context.timings.teardown), |_| true),
+        }
+    }
+
+    fn next_change(&self, now: Timestamp) -> Timestamp {
+        let pods = self.pods.next_change(now);
+        self.again.map_or(pods, |again| again.min(pods))
+    }
+
+    fn is_over(&self) -> bool {
+        self.pods.is_empty()
+    }
+
+    fn can_write(&self, now: Timestamp) -> bool {
+        self.pods.ready(now) > 0
+    }
+
+    fn beginning(&mut self, _: &Context, key: &Key, _: Timestamp) -> Beginning {
+        Beginning::shared(key)
+    }
+
+    fn pods(&self, (): &(), id: &Id, now: Timestamp) -> Vec<PodView> {
+        self.pods.views(id, now)
+    }
+
+    fn tell(&mut self, (): &(), _: Timestamp) -> Told {
+        if self.is_paused {
+            // A fresh status, with the generation of the one before: its number of replicas says nothing.
+            let generation = self.done.map_or(0, |(generation, _)| generation);
+            let condition = json!({"type": "ReconciliationPaused", "status": "True"});
+            return Told::status(json!({
+                "observedGeneration": generation, "replicas": 0, "conditions": [condition],
+            }));
+        }
+        // Until its first reconciliation has ended, nothing is told.
+        Told::status(self.done.map_or_else(
+            || json!({}),
+            |(generation, replicas)| {
+                json!({
+                    "observedGeneration": generation, "replicas": replicas, "conditions": self.conditions.shown(),
+                })
+            },
+        ))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn at(millis: i64) -> Timestamp {
+        Timestamp::from_millisecond(millis).unwrap()
+    }
+
+    fn seen(generation: i64, replicas: usize) -> Seen {
+        Seen {
+            name: "hub".to_owned(),
+            generation,
+            replicas,
+            is_paused: false,
+        }
+    }
+
+    fn work(connect: &mut KafkaConnect, seen: &Seen, from: i64, until: i64) {
+        for millis in (from..until).step_by(10) {
+            connect.pods.settle(at(millis));
+            connect.step(seen, &Timings::default(), at(millis));
+        }
+    }
+
+    #[test]
+    fn it_says_no_replicas_while_its_workers_end() {
+        let mut connect = KafkaConnect::default();
+        work(&mut connect, &seen(1, 2), 0, 1000);
+        assert_eq!((connect.done, connect.pods.len()), (Some((1, 2)), 2));
+        work(&mut connect, &seen(2, 0), 1000, 1100);
+        assert_eq!((connect.done, connect.pods.len()), (Some((2, 0)), 2));
+        work(&mut connect, &seen(2, 0), 1100, 1300);
+        assert!(connect.pods.is_empty());
+    }
+
+    #[test]
+    fn a_stop_waits_for_the_reconciliation_that_is_under_way() {
+        let mut connect = KafkaConnect::default();
+        work(&mut connect, &seen(1, 1), 0, 50);
+        work(&mut connect, &seen(2, 0), 50, 110);
+        assert_eq!((connect.done, connect.can_write(at(100))), (Some((1, 1)), true));
+        work(&mut connect, &seen(2, 0), 110, 500);
+        assert_eq!(connect.done, Some((2, 0)));
+    }
+
+    #[test]
+    fn a_paused_one_is_left_as_it_is_and_shows_no_replicas() {
+        let mut connect = KafkaConnect::default();
+        work(&mut connect, &seen(1, 1), 0, 1000);
+        let paused = Seen {
+            is_paused: true,
+            ..seen(2, 0)
+        };
+        work(&mut connect, &paused, 1000, 2000);
+        assert_eq!((connect.done, connect.pods.len()), (Some((1, 1)), 1));
+        let status = connect.tell(&(), at(2000)).status;
+        assert_eq!(
+            (&status["observedGeneration"], &status["replicas"]),
+            (&json!(1), &json!(0))
+        );
+        work(&mut connect, &seen(2, 0), 2000, 3000);
+        assert!(connect.pods.is_empty() && !connect.is_paused);
+    }
+}

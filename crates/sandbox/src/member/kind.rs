@@ -1,0 +1,126 @@
+//! The kinds whose operators are simulated, other than Flink's and Deployments.
+
+use std::sync::Arc;
+
+use kube::Client;
+use kube::api::ApiResource;
+use serde_json::{Value, json};
+
+use super::batch::{Rules, Run};
+use super::kafka_connect::KafkaConnect;
+use super::mono_vertex::MonoVertex;
+use super::pipeline::Pipeline;
+use super::ray_cluster::RayCluster;
+use super::ray_service::RayService;
+use super::{Context, frame};
+
+/// A kind, and who operates it.
+#[derive(Debug)]
+pub struct Kind {
+    pub group: &'static str,
+    pub version: &'static str,
+    pub kind: &'static str,
+    pub plural: &'static str,
+    pub(super) operated: Operated,
+}
+
+/// Who operates a kind.
+#[derive(Debug)]
+pub enum Operated {
+    /// A run to completion, by rules of its own.
+    Run(Rules),
+    RayCluster,
+    RayService,
+    KafkaConnect,
+    Pipeline,
+    MonoVertex,
+}
+
+/// Kinds that run until they are stopped; a cluster has their definitions only where they are installed.
+pub const SERVICES: [Kind; 5] = [
+    Kind {
+        group: "ray.io",
+        version: "v1",
+        kind: "RayCluster",
+        plural: "rayclusters",
+        operated: Operated::RayCluster,
+    },
+    Kind {
+        group: "ray.io",
+        version: "v1",
+        kind: "RayService",
+        plural: "rayservices",
+        operated: Operated::RayService,
+    },
+    Kind {
+        group: "kafka.strimzi.io",
+        version: "v1",
+        kind: "KafkaConnect",
+        plural: "kafkaconnects",
+        operated: Operated::KafkaConnect,
+    },
+    Kind {
+        group: "numaflow.numaproj.io",
+        version: "v1alpha1",
+        kind: "Pipeline",
+        plural: "pipelines",
+        operated: Operated::Pipeline,
+    },
+    Kind {
+        group: "numaflow.numaproj.io",
+        version: "v1alpha1",
+        kind: "MonoVertex",
+        plural: "monovertices",
+        operated: Operated::MonoVertex,
+    },
+];
+
+impl Kind {
+    pub(super) fn resource(&self) -> ApiResource {
+        ApiResource {
+            group: self.group.to_owned(),
+            version: self.version.to_owned(),
+            api_version: self.api_version(),
+            kind: self.kind.to_owned(),
+            plural: self.plural.to_owned(),
+        }
+    }
+
+    pub fn api_version(&self) -> String {
+        format!("{}/{}", self.group, self.version)
+    }
+
+    /// Returns a definition that takes whatever its operator's does, and more.
+    pub fn definition(&self) -> Value {
+        let name = format!("{}.{}", self.plural, self.group);
+        let open = json!({"type": "object", "x-kubernetes-preserve-unknown-fields": true});
+        json!({
+            "apiVersion": "apiextensions.k8s.io/v1", "kind": "CustomResourceDefinition",
+            "metadata": {"name": name},
+            "spec": {
+                "group": self.group, "scope": "Namespaced",
+                "names": {
+                    "kind": self.kind, "listKind": format!("{}List", self.kind),
+                    "plural": self.plural, "singular": self.kind.to_lowercase(),
+                },
+                "versions": [{
+                    "name": self.version, "served": true, "storage": true, "subresources": {"status": {}},
+                    "schema": {"openAPIV3Schema": {"type": "object", "properties": {"spec": open, "status": open}}},
+                }],
+            },
+        })
+    }
+}
+
+/// Runs the operator of a kind and its pods, for ever.
+pub async fn run(client: Client, context: Arc<Context>, kind: &'static Kind) {
+    let resource = kind.resource();
+    match &kind.operated {
+        Operated::Run(rules) => frame::run::<Run>(client, context, resource, rules).await,
+        Operated::RayCluster => frame::run::<RayCluster>(client, context, resource, ()).await,
+        Operated::RayService => frame::run::<RayService>(client, context, resource, ()).await,
+        Operated::KafkaConnect => frame::run::<KafkaConnect>(client, context, resource, ()).await,
+        Operated::Pipeline => frame::run::<Pipeline>(client, context, resource, ()).await,
+        Operated::MonoVertex => frame::run::<MonoVertex>(client, context, resource, ()).await,
+    }
+}
