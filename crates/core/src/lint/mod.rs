@@ -11,6 +11,7 @@ mod failover_plan;
 mod gate;
 mod gradual;
 mod intents;
+mod json_type;
 pub mod kubernetes;
 mod moves;
 pub mod nearest;

@@ -4,8 +4,9 @@ use std::collections::BTreeSet;
 
 use cel::common::ast::{CallExpr, ComprehensionExpr, Expr, IdedExpr, LiteralValue, SelectExpr, operators};
 
-use super::place::{At, Type, listed};
+use super::place::At;
 use super::{Fault, What};
+use crate::lint::json_type::{Type, listed};
 use cutover_karmada::parts::operands;
 
 const COMPARISONS: [&str; 6] = [
