@@ -10,7 +10,9 @@ use serde::Deserialize;
 use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 
-use super::intents::{self, Canaries, FailpointHook, Metrics, NoFailpoints, NoMetrics, Parts, Templates};
+use super::intents::{
+    self, Canaries, FailpointHook, Fits, Metrics, NoFailpoints, NoMetrics, Parts, Templates,
+};
 use super::lease::{self, LeaseOptions};
 use super::notices;
 use super::overview::{Reports, Seen};
@@ -404,6 +406,7 @@ impl Layout {
             clock: Arc::clone(&options.clock),
             failpoints: Arc::clone(&options.failpoints),
             canaries: Canaries::default(),
+            fits: Fits::default(),
             metrics: Arc::clone(&options.metrics),
             telemetry: options.telemetry.clone(),
             notifier: options.notifier.clone(),
