@@ -89,5 +89,6 @@ mod status_branch;
 mod suspension;
 mod sync;
 mod telemetry;
+mod unfit;
 mod waits;
 mod walkthrough;
