@@ -119,8 +119,8 @@ pub fn depends_on_workloads(clusters: &[Value], settings: &Evacuations) -> bool 
     members.any(|member| !member.causes(&settings.causes).is_empty())
 }
 
-/// Returns whether something may have to be done that no change of a Cluster or of an Evacuation tells of.
-pub fn is_open(view: &View<'_>) -> bool {
+/// Returns whether something may have to be done that no change of a Cluster or of an Evacuation tells of. `problems`: of that view.
+pub fn is_open(view: &View<'_>, problems: &[Told]) -> bool {
     let mut members = view.clusters.iter().filter_map(Member::of);
     let is_unanswered = |member: Member<'_>| {
         let answer = member.answer().and_then(Result::ok);
@@ -128,7 +128,7 @@ pub fn is_open(view: &View<'_>) -> bool {
         let is_done = |cause: &String| done.as_ref().is_some_and(|done| done.causes.contains(cause));
         !member.causes(&view.settings.causes).iter().all(is_done) || may_be_evicted(view, &member)
     };
-    members.any(is_unanswered) || !problems(view).is_empty()
+    !problems.is_empty() || members.any(is_unanswered)
 }
 
 /// Returns the workloads in a cluster that the settings mean.
