@@ -45,7 +45,7 @@ fn equal_changes_are_one_row_and_different_values_are_counted() {
     let table: Vec<&str> = short.lines().filter(|line| line.starts_with("| ✏️")).collect();
     insta::assert_snapshot!(table.join("\n"), @r#"
     | ✏️ change | `Deployment shop/other` | `a.yaml:1` | not tried on the server: nothing |
-    | ✏️ change | `Deployment shop/other` | `a.yaml:1` |  |
+    | ✏️ change | `Deployment shop/other` | `a.yaml:1` | image `other:1` → `other:2` |
     | ✏️ change | 1950 × `Deployment`: `shop/web-0000`, `shop/web-0001`, `shop/web-0002` and 1947 more | | `spec.template.spec.containers[main].image: web:1 → web:2` |
     | ✏️ change | 4 × `Deployment`: `shop/x-0`, `shop/x-1`, `shop/x-2` and 1 more | | `spec.template.spec.containers[main].image`: 4 different values |
     "#);
