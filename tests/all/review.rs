@@ -348,7 +348,7 @@ async fn a_reviewer_is_told_in_one_comment_what_a_pull_request_does() {
 
     `········..········` · hash `················` · compared with `http://karmada/`
 
-    **On merge**, cutover writes 1 change to this control plane; 1 change waits for its intent; Migration shop/orders-to-west can begin at once.
+    **On merge**, cutover writes 1 change to this control plane; 1 change is held back until its intent applies it; Migration shop/orders-to-west can begin at once.
 
     ### Who moves where
 

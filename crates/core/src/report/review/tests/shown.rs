@@ -149,7 +149,7 @@ fn a_reader_is_told_what_happens_on_merge_and_with_which_control_plane() {
 
     compared with `https://karmada.example.com:5443`
 
-    **On merge**, cutover writes 1 change to this control plane; 1 change waits for its intent; 1 blocked change is left out, and the rest is carried out all the same; Migration shop/orders-to-west can begin at once.
+    **On merge**, cutover writes 1 change to this control plane; 1 change is held back until its intent applies it; 1 blocked change is left out, and the rest is carried out all the same; Migration shop/orders-to-west can begin at once.
     "#);
     // In Git alone, nobody knows.
     let offline = Review {
