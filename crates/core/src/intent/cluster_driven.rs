@@ -170,7 +170,7 @@ pub fn signature(object: &Value) -> String {
 fn has_state_to_lose(view: &View<'_>, member: &Member<'_>) -> bool {
     let is_meant = |cause| view.settings.causes.contains(&cause);
     let all = is_meant(EvacuationCause::Deletion) && member.is_deleted()
-        || is_meant(EvacuationCause::Cordon) && member.is_cordoned();
+        || is_meant(EvacuationCause::Cordon) && member.cluster.is_cordoned();
     let leaves = |workload: &Workload| {
         let mut taints = member.no_execute();
         all || taints.any(|taint| !workload.placement.tolerates_for_ever(taint))
@@ -392,11 +392,6 @@ impl<'a> Member<'a> {
         Some(format!("its deletion at {}", at.0))
     }
 
-    fn is_cordoned(&self) -> bool {
-        let mut taints = self.cluster.spec.taints.iter();
-        taints.any(|taint| taint.key == meta::TAINT_UNSCHEDULABLE && taint.effect == "NoSchedule")
-    }
-
     /// Returns the taints that people, or their policies, evict with.
     fn no_execute(&self) -> impl Iterator<Item = &Taint> {
         const OF_KARMADA: [&str; 3] = [
@@ -422,7 +417,7 @@ impl<'a> Member<'a> {
                 None => described(taint),
             }));
         }
-        if meant.contains(&EvacuationCause::Cordon) && self.is_cordoned() {
+        if meant.contains(&EvacuationCause::Cordon) && self.cluster.is_cordoned() {
             causes.push("its cordon".to_owned());
         }
         causes.sort();
