@@ -91,6 +91,7 @@ impl Controller {
             clock: Arc::new(jiff::Timestamp::now),
             failpoints: Arc::new(trace.clone()),
             canaries: intents::Canaries::default(),
+            fits: intents::Fits::default(),
             telemetry: cutover::telemetry::Telemetry::default(),
             metrics: Arc::new(intents::NoMetrics),
             notifier: None,

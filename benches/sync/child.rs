@@ -143,6 +143,7 @@ pub async fn run(kubeconfig: &str, url: &str, state: &str) {
         clock: Arc::new(jiff::Timestamp::now),
         failpoints: Arc::new(NoFailpoints),
         canaries: intents::Canaries::default(),
+        fits: intents::Fits::default(),
         telemetry: cutover::telemetry::Telemetry::default(),
     };
     tokio::spawn(intents::run(parts, CancellationToken::new()));

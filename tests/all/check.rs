@@ -1,6 +1,7 @@
 //! `cutover check`: each thing that can be missing is named, with what to do, and ends it with 1; with 3 where the API server or Git
 //! can't be reached, or refuses the credentials. What roles it sees missing, rbac.rs tries.
 
+use std::path::Path;
 use std::process::Output;
 
 use cutover::sandbox::api::Patch;
@@ -17,6 +18,21 @@ const BINDINGS: Resource = Resource::new("work.karmada.io", "resourcebindings");
 
 fn checked(served: &Served, more: &[&str]) -> (Option<i32>, Vec<Value>) {
     read(&served.cutover(&[&["check", "-o", "json"][..], more].concat()))
+}
+
+/// Checks Git where no API server answers.
+fn checked_without_a_server(origin: &Origin, state: &Path) -> (Option<i32>, Vec<Value>) {
+    read(&crate::cli::cutover(&[
+        "check",
+        "-o",
+        "json",
+        "--kubeconfig",
+        "tests/cli/nobody.kubeconfig",
+        "--repo",
+        as_text(&origin.path()),
+        "--state-dir",
+        as_text(state),
+    ]))
 }
 
 fn read(output: &Output) -> (Option<i32>, Vec<Value>) {
@@ -163,20 +179,8 @@ fn without_crds_and_without_karmada_it_says_so() {
 #[test]
 fn an_api_server_that_does_not_answer_fails_and_git_is_checked_all_the_same() {
     let origin = Origin::with(&[("a.yaml", "# nothing\n")]);
-    let path = origin.path();
     let state = tempfile::tempdir().unwrap();
-    let output = crate::cli::cutover(&[
-        "check",
-        "-o",
-        "json",
-        "--kubeconfig",
-        "tests/cli/nobody.kubeconfig",
-        "--repo",
-        as_text(&path),
-        "--state-dir",
-        as_text(state.path()),
-    ]);
-    let (code, checks) = read(&output);
+    let (code, checks) = checked_without_a_server(&origin, state.path());
     assert_eq!(code, Some(3));
     let names: Vec<_> = checks
         .iter()
@@ -195,22 +199,10 @@ fn an_api_server_that_does_not_answer_fails_and_git_is_checked_all_the_same() {
 #[test]
 fn git_is_checked_beside_a_reconciler_that_has_the_mirror() {
     let origin = Origin::with(&[("a.yaml", "# nothing\n")]);
-    let path = origin.path();
     let state = tempfile::tempdir().unwrap();
     let lock = std::fs::File::create(state.path().join("lock")).unwrap();
     lock.lock().unwrap();
-    let output = crate::cli::cutover(&[
-        "check",
-        "-o",
-        "json",
-        "--kubeconfig",
-        "tests/cli/nobody.kubeconfig",
-        "--repo",
-        as_text(&path),
-        "--state-dir",
-        as_text(state.path()),
-    ]);
-    let (_, checks) = read(&output);
+    let (_, checks) = checked_without_a_server(&origin, state.path());
     assert_is(&checks, "Git read", "ok", "main is at ");
 }
 

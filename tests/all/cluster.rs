@@ -330,6 +330,33 @@ async fn a_kind_is_asked_for_once_and_again_only_when_it_is_missing() {
     assert_eq!(script.asked().len(), 2);
 }
 
+#[tokio::test]
+async fn what_a_server_that_starts_does_not_serve_is_not_known() {
+    for (ready, expected) in [
+        (500, None),
+        (404, Some(Lookup::NotServed)),
+        (200, Some(Lookup::NotServed)),
+    ] {
+        let script = Script::default();
+        let cluster = script.cluster(move |_, request| {
+            let code = if request.uri().path() == "/readyz" {
+                ready
+            } else {
+                404
+            };
+            says(code, &json!("[-]poststarthook/crd-informer-synced failed"))
+        });
+        let gvk = &flink().gvk;
+        let looked = cluster.lookup(gvk).await;
+        if let Err(error) = &looked {
+            assert!(error.to_string().contains("is not ready"), "{error}");
+        }
+        assert_eq!(looked.ok(), expected, "{ready}");
+        let found = cluster.discovery().find(&cluster, &gvk.group, &gvk.kind).await;
+        assert_eq!(found.ok(), expected, "{ready}");
+    }
+}
+
 /// Watches against an API server, with a connection that can be disturbed.
 mod watching {
     use super::*;

@@ -93,5 +93,6 @@ mod status_branch;
 mod suspension;
 mod sync;
 mod telemetry;
+mod unfit;
 mod waits;
 mod walkthrough;

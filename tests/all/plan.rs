@@ -407,10 +407,10 @@ fn is_readable(on: On) {
     |---|---|---|---|
     | ⛔ blocked | `Deployment shop/api` | `api.yaml:1` | others own fields that Git wants to have another value: keda owns .spec.replicas |
     | ⛔ blocked | `Deployment shop/wrong` | `wrong.yaml:1` | failed to create typed patch object (shop/wrong; apps/v1, Kind=Deployment): .spec.replicas: expected numeric (int or float) |
-    | ⏸️ held back | `FlinkDeployment shop/orders` | `orders.yaml:1` | by Migration shop/orders-to-west |
+    | ⏸️ held back | `FlinkDeployment shop/orders` | `orders.yaml:1` | image `orders:1` → `orders:2`<br>by Migration shop/orders-to-west |
     | ✏️ change | `ConfigMap shop/settings` | `settings.yaml:1` |  |
     | ✏️ change | `Secret shop/db` | `db.yaml:1` |  |
-    | ✏️ change | `Deployment shop/web` | `web.yaml:1` |  |
+    | ✏️ change | `Deployment shop/web` | `web.yaml:1` | image `web:1` → `web:2` |
     | ➕ create | `Namespace lab` | `lab.yaml:1` |  |
     | ➕ create | `CustomResourceDefinition widgets.example.com` | `widgets.yaml:1` |  |
     | ➕ create | `ConfigMap lab/notes` | `lab.yaml:5` | not tried on the server: its namespace lab comes with the same push |

@@ -138,6 +138,7 @@ const NAMED_BY_OTHERS: &[(&str, &str)] = &[
     // By the names of syncs, of what asks for a canary, and of what an Event is about.
     ("", "configmaps"),
     ("", "events"),
+    ("apiextensions.k8s.io", "customresourcedefinitions"),
     ("argoproj.io", "applications"),
     ("cluster.karmada.io", "clusters"),
     ("cutover.dev", "claims"),

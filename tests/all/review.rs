@@ -348,7 +348,7 @@ async fn a_reviewer_is_told_in_one_comment_what_a_pull_request_does() {
 
     `········..········` · hash `················` · compared with `http://karmada/`
 
-    **On merge**, cutover writes 1 change to this control plane; 1 change waits for its intent; Migration shop/orders-to-west can begin at once.
+    **On merge**, cutover writes 1 change to this control plane; 1 change is held back until its intent applies it; Migration shop/orders-to-west can begin at once.
 
     ### Who moves where
 
@@ -381,7 +381,7 @@ async fn a_reviewer_is_told_in_one_comment_what_a_pull_request_does() {
 
     | | object | where | |
     |---|---|---|---|
-    | ⏸️ held back | `FlinkDeployment shop/orders` | [`apps/orders.yaml:1`](https://github.example.com/shop/fleet/blob/········/apps/orders.yaml#L1) | by Migration shop/orders-to-west |
+    | ⏸️ held back | `FlinkDeployment shop/orders` | [`apps/orders.yaml:1`](https://github.example.com/shop/fleet/blob/········/apps/orders.yaml#L1) | image `orders:1` → `orders:2`<br>by Migration shop/orders-to-west |
     | ➕ create | `Migration shop/orders-to-west` | [`intents/orders.yaml:1`](https://github.example.com/shop/fleet/blob/········/intents/orders.yaml#L1) | moves FlinkDeployment orders from east to west; stops it with its state first; takes a change of its template along; rolls back if it fails |
 
     <details><summary>1 remark</summary>
@@ -559,7 +559,7 @@ async fn a_fork_is_checked_without_secrets_and_events_that_have_them_are_refused
     | | object | where | |
     |---|---|---|---|
     | ✏️ change | `Secret shop/db` | [`apps/db.yaml:1`](https://github.example.com/shop/fleet/blob/········/apps/db.yaml#L1) |  |
-    | ✏️ change | `FlinkDeployment shop/orders` | [`apps/orders.yaml:1`](https://github.example.com/shop/fleet/blob/········/apps/orders.yaml#L1) |  |
+    | ✏️ change | `FlinkDeployment shop/orders` | [`apps/orders.yaml:1`](https://github.example.com/shop/fleet/blob/········/apps/orders.yaml#L1) | image `orders:1` → `orders:2` |
     | ➕ create | `Migration shop/orders-to-west` | [`intents/orders.yaml:1`](https://github.example.com/shop/fleet/blob/········/intents/orders.yaml#L1) | moves FlinkDeployment orders from where it runs to west; stops it with its state first; takes a change of its template along; rolls back if it fails |
 
     <details><summary>1 remark</summary>

@@ -18,6 +18,9 @@ use cutover_karmada::name::Gvk;
 /// How long it is taken for known under which versions a kind is served.
 const VERSIONS_AGAIN: Duration = Duration::from_secs(5);
 
+/// Where a server says whether it has begun to serve all that it will.
+const READY: &str = "/readyz";
+
 /// The versions of a kind, and when they were asked for.
 type Asked = (Instant, Arc<Vec<String>>);
 
@@ -89,7 +92,7 @@ impl Discovery {
         }
         let path = format!("/apis/{}", segment(group)?);
         let call = format!("cannot find out which versions {group} has");
-        let Some(answer) = get(cluster, &call, &path).await? else {
+        let Some(answer) = of_ready(cluster, &call, &path).await? else {
             return Ok(Lookup::NotServed);
         };
         let preferred = answer["preferredVersion"]["groupVersion"].as_str();
@@ -121,7 +124,7 @@ impl Discovery {
         }
         let path = format!("/apis/{}", segment(group)?);
         let call = format!("cannot find out which versions {group} has");
-        let answer = get(cluster, &call, &path).await?.unwrap_or_default();
+        let answer = of_ready(cluster, &call, &path).await?.unwrap_or_default();
         let all = answer["versions"].as_array().into_iter().flatten();
         let mut versions = Vec::new();
         for api_version in all.filter_map(|version| version["groupVersion"].as_str()) {
@@ -183,7 +186,7 @@ impl Discovery {
         }
         let path = format!("{base}/{api_version}");
         let call = format!("cannot find out what {api_version} serves");
-        let kinds = match get(cluster, &call, &path).await? {
+        let kinds = match of_ready(cluster, &call, &path).await? {
             Some(answer) => {
                 let list: APIResourceList =
                     serde_json::from_value(answer).map_err(|error| Error::Malformed {
@@ -199,6 +202,29 @@ impl Discovery {
             .unwrap_or_else(PoisonError::into_inner)
             .insert(api_version.to_owned(), Arc::clone(&kinds));
         Ok(kinds)
+    }
+}
+
+/// Returns the answer for a path of discovery; `None`: nothing is served there. A server that starts doesn't know yet what it will
+/// serve: its 404 says nothing.
+async fn of_ready(cluster: &Cluster, call: &str, path: &str) -> Result<Option<Value>> {
+    let answer = get(cluster, call, path).await?;
+    if answer.is_none() {
+        is_ready(cluster, call).await?;
+    }
+    Ok(answer)
+}
+
+/// Fails where a server says that it is not ready, or says nothing. One that has no such path, or doesn't tell everybody, is taken for
+/// ready.
+async fn is_ready(cluster: &Cluster, call: &str) -> Result<()> {
+    let request = Request::get(READY)
+        .body(Vec::new())
+        .map_err(|_invalid| Error::BadName(READY.to_owned()))?;
+    let call = format!("{call}: the API server is not ready");
+    match cluster.fetch(&call, request).await {
+        Err(error) if !matches!(error.code(), 401 | 403 | 404) => Err(error),
+        _ => Ok(()),
     }
 }
 

@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Condition, Time};
 
-use super::{Rest, schema};
+use super::{Rest, meta, schema};
 
 #[derive(CustomResource, Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[kube(
@@ -109,6 +109,12 @@ impl Cluster {
             .iter()
             .flat_map(|status| &status.conditions)
             .any(|condition| condition.type_ == "Ready" && condition.status == "True")
+    }
+
+    /// Tells whether a person keeps new work away from it, as `kubectl karmada cordon` does.
+    pub fn is_cordoned(&self) -> bool {
+        let mut taints = self.spec.taints.iter();
+        taints.any(|taint| taint.key == meta::TAINT_UNSCHEDULABLE && taint.effect == "NoSchedule")
     }
 
     /// Tells whether the member serves a kind.

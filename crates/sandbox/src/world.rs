@@ -137,7 +137,7 @@ impl World {
         let clock = Clock::starting_at(options.start);
         let faults = Faults::new(options.seed);
         let control = server("karmada", options.seed, clock);
-        control.admit(Arc::new(Webhooks::new(options.seed)));
+        control.admit(Arc::new(Webhooks::new(options.seed, clock)));
         install(&control, &crds::control_plane());
         for namespace in ["karmada-system", "karmada-cluster"] {
             create_namespace(&control, namespace);

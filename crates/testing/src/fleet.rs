@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use cutover_cluster::{Cluster, Limits, Observer, Queried};
 use cutover_controller::reconcile::intents::{
-    self, Canaries, FailpointHook, Metrics, NoFailpoints, NoMetrics, Parts, Records, Templates, Wanted,
+    self, Canaries, FailpointHook, Fits, Metrics, NoFailpoints, NoMetrics, Parts, Records, Templates, Wanted,
 };
 use cutover_controller::telemetry::Telemetry;
 use cutover_core::api::{self, FailoverPlan, FailoverPlanStatus, Intent, Migration, Phase};
@@ -200,6 +200,7 @@ impl Fleet {
             clock: Arc::new(move || clock.now()),
             failpoints,
             canaries: Canaries::default(),
+            fits: Fits::default(),
             telemetry: Telemetry::default(),
         };
         Controller(tokio::spawn(intents::run(parts, CancellationToken::new())))

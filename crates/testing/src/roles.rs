@@ -57,6 +57,8 @@ impl Asked {
             ("", "events") => true,
             ("", _) => self.namespace == "cutover-system",
             ("argoproj.io", resource) => resource == "applications",
+            // What is written of them, and watched, is in Git.
+            ("apiextensions.k8s.io", _) => self.verb == "get",
             _ => {
                 OURS.contains(&group)
                     || group.ends_with(".karmada.io")

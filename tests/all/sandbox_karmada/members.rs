@@ -697,6 +697,9 @@ async fn a_no_execute_taint_evicts_only_what_the_annotation_does_not_tolerate() 
             == "TaintUntolerated"
     })
     .await;
+    let east = control.get(&kinds::CLUSTERS, None, "east").unwrap();
+    let since = east["spec"]["taints"][0]["timeAdded"].as_str().unwrap();
+    assert!(since.parse::<jiff::Timestamp>().is_ok(), "{since}");
     pause(5000).await;
     assert_eq!(
         binding(&world, "tolerant-configmap")["spec"]["gracefulEvictionTasks"],

@@ -244,7 +244,7 @@ mod tests {
         assert!(has("update migrations/status of cutover.dev"));
         assert!(has("create leases of coordination.k8s.io in cutover-system"));
         assert!(has("list leases of coordination.k8s.io in karmada-system"));
-        assert!(!rights.iter().any(|right| right.group == "apiextensions.k8s.io"));
+        assert!(!has("create customresourcedefinitions of apiextensions.k8s.io"));
         let named = rights
             .iter()
             .filter(|right| right.name.as_deref() == Some("kube-system"));

@@ -7,7 +7,7 @@ use futures::future::join_all;
 use jiff::Timestamp;
 use serde_json::Value;
 
-use super::intents::{self, Canaries, NoFailpoints, NoMetrics, Parts};
+use super::intents::{self, Canaries, Fits, NoFailpoints, NoMetrics, Parts};
 use super::plan::Plan;
 use super::records::Unread;
 use crate::telemetry::Telemetry;
@@ -32,6 +32,7 @@ pub(super) async fn forecasts(
         clock: Arc::new(move || now),
         failpoints: Arc::new(NoFailpoints),
         canaries: Canaries::default(),
+        fits: Fits::default(),
         telemetry: Telemetry::default(),
     };
     let mut asked = Vec::new();

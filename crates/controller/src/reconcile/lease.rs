@@ -507,7 +507,8 @@ impl Leader {
             changed
         };
         if self.options.standing.send_if_modified(changed) {
-            tracing::info!(lease = self.lease(), "{standing}");
+            // Whoever is given the standing tells people of it.
+            tracing::debug!(lease = self.lease(), "{standing}");
         }
     }
 

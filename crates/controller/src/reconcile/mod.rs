@@ -1,6 +1,7 @@
 //! The loops: sync, intents, publish. They meet only in the Karmada API server and in `report`.
 
 mod besides;
+mod definitions;
 mod endings;
 mod forecasts;
 pub mod intents;

@@ -11,6 +11,7 @@ use serde_json::Value;
 
 use super::endings;
 use super::forecasts::{self, is_written};
+use super::intents::Fits;
 use super::intents::ask::{get, instant, list, map, optional};
 use super::intents::dependencies;
 use super::intents::other_managers;
@@ -26,7 +27,7 @@ use cutover_core::intent::scalers::{Scaler, concerns};
 use cutover_core::intent::snapshot::{Desired, Member, OwnPolicy, Snapshot};
 use cutover_core::intent::{self, ControlPlane, Seen, moves, rivals};
 use cutover_core::plan::{Action, Change, ChangeSet, Forecast};
-use cutover_core::profile::{self, Profile};
+use cutover_core::profile::{self, Misfit, Profile};
 use cutover_core::report::History;
 use cutover_core::report::review::{
     Ending, Move, Neighbours, PolicyChange, Preview, Reach, Template, Verdict,
@@ -326,6 +327,7 @@ struct Look {
     clusters: Seen<Vec<karmada::Cluster>>,
     profiles: Seen<Vec<WorkloadProfile>>,
     cluster_overrides: Seen<Vec<ClusterOverridePolicy>>,
+    fits: Fits,
 }
 
 impl Look {
@@ -355,6 +357,7 @@ impl Look {
             clusters,
             profiles,
             cluster_overrides,
+            fits: Fits::default(),
         }
     }
 
@@ -478,6 +481,7 @@ impl Look {
         let dependencies = self
             .dependencies(migration, &template, &binding, workload, changes)
             .await;
+        let misfits = Box::pin(self.misfits(migration)).await;
         let plane = ControlPlane {
             pin: map(&overrides, |all| ControlPlane::pin_among(all, workload)),
             template,
@@ -496,6 +500,7 @@ impl Look {
             other_managers,
             scalers,
             dependencies,
+            misfits,
             desired: self.known(Desired {
                 is_in_git,
                 change: None,
@@ -543,6 +548,12 @@ impl Look {
         let given = self.profiles.get().ok()?;
         let found = profile::find(given, spec.profile.as_deref(), &spec.workload.gvk()).ok()??;
         Profile::compile("in force", &found.spec).ok()
+    }
+
+    async fn misfits(&self, migration: &Migration) -> Option<Seen<Vec<Misfit>>> {
+        let profile = self.profile(migration)?;
+        let gvk = migration.spec.workload.gvk();
+        Some(self.fits.misfits(&self.cluster, &gvk, profile.spec()).await)
     }
 
     async fn scalers(

@@ -11,7 +11,9 @@ use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 
 use super::besides::besides;
-use super::intents::{self, Canaries, FailpointHook, Metrics, NoFailpoints, NoMetrics, Parts, Templates};
+use super::intents::{
+    self, Canaries, FailpointHook, Fits, Metrics, NoFailpoints, NoMetrics, Parts, Templates,
+};
 use super::lease::{self, LeaseOptions};
 use super::notices;
 use super::overview::{Reports, Seen};
@@ -405,6 +407,7 @@ impl Layout {
             clock: Arc::clone(&options.clock),
             failpoints: Arc::clone(&options.failpoints),
             canaries: Canaries::default(),
+            fits: Fits::default(),
             metrics: Arc::clone(&options.metrics),
             telemetry: options.telemetry.clone(),
             notifier: options

@@ -34,11 +34,14 @@ pub(super) struct Settings {
 /// Reads the file; waits while Git can't be reached, and fails when what it says can't be used.
 pub(super) async fn first(run: &Options, cancel: &CancellationToken) -> Result<Settings, Error> {
     let repo = open(run.repo.clone(), cancel).await?;
+    let mut trouble = Trouble::default();
     loop {
         match read(&repo).await {
             Err(error) if error.kind() == Kind::Unreachable => {
                 run.telemetry.git(FETCH, Err(error.to_string()));
-                tracing::warn!(%error, "Git cannot be reached");
+                if trouble.is_news(&error) {
+                    tracing::warn!(%error, "Git cannot be reached");
+                }
                 tokio::select! {
                     () = cancel.cancelled() => return Err(error),
                     () = tokio::time::sleep(LOOK_EVERY) => {}
@@ -121,6 +124,7 @@ impl Settings {
 
     /// Returns the new settings when a revision changes the file to something usable; until then the old ones stay.
     pub(super) async fn changed(&self, repo: &Repo, mut desired: Desiring, run: &Options) -> Self {
+        let mut trouble = Trouble::default();
         loop {
             if desired.changed().await.is_err() {
                 std::future::pending::<()>().await;
@@ -134,9 +138,14 @@ impl Settings {
             };
             let bytes = match at(repo, revision).await {
                 Ok(bytes) if bytes != self.bytes => bytes,
-                Ok(_) => continue,
+                Ok(_) => {
+                    trouble = Trouble::default();
+                    continue;
+                }
                 Err(error) => {
-                    tracing::warn!(%error, "cutover.yaml cannot be read; what it said before stays in force");
+                    if trouble.is_news(&error) {
+                        tracing::warn!(%error, "cutover.yaml cannot be read; what it said before stays in force");
+                    }
                     // With another revision at once: without one there would be no other occasion.
                     if let Ok(Err(_)) = tokio::time::timeout(LOOK_EVERY, desired.changed()).await {
                         std::future::pending::<()>().await;
@@ -145,6 +154,7 @@ impl Settings {
                     continue;
                 }
             };
+            trouble = Trouble::default();
             let usable = settings(repo, bytes).await;
             let usable = usable.and_then(|changed| allowed(&changed.config, run).map(|()| changed));
             match usable {
@@ -154,6 +164,21 @@ impl Settings {
                 }
             }
         }
+    }
+}
+
+/// What was told of last: tried every few seconds, the same is no news.
+#[derive(Debug, Default)]
+struct Trouble(Option<String>);
+
+impl Trouble {
+    fn is_news(&mut self, error: &Error) -> bool {
+        let trouble = error.to_string();
+        if self.0.as_ref() == Some(&trouble) {
+            return false;
+        }
+        self.0 = Some(trouble);
+        true
     }
 }
 
@@ -270,4 +295,17 @@ async fn settings(repo: &Repo, bytes: Option<Vec<u8>>) -> Result<Settings, Error
     });
     let ended = |error: JoinError| Error::internal(format!("cutover.yaml was not read to its end: {error}"));
     parsing.await.map_err(ended)?
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_same_trouble_is_told_once() {
+        let (refused, gone) = (Error::user("refused"), Error::user("gone"));
+        let mut trouble = Trouble::default();
+        let told = [&refused, &refused, &gone, &gone, &refused].map(|error| trouble.is_news(error));
+        assert_eq!(told, [true, false, true, false, true]);
+    }
 }

@@ -119,8 +119,8 @@ pub fn depends_on_workloads(clusters: &[Value], settings: &Evacuations) -> bool 
     members.any(|member| !member.causes(&settings.causes).is_empty())
 }
 
-/// Returns whether something may have to be done that no change of a Cluster or of an Evacuation tells of.
-pub fn is_open(view: &View<'_>) -> bool {
+/// Returns whether something may have to be done that no change of a Cluster or of an Evacuation tells of. `problems`: of that view.
+pub fn is_open(view: &View<'_>, problems: &[Told]) -> bool {
     let mut members = view.clusters.iter().filter_map(Member::of);
     let is_unanswered = |member: Member<'_>| {
         let answer = member.answer().and_then(Result::ok);
@@ -128,7 +128,7 @@ pub fn is_open(view: &View<'_>) -> bool {
         let is_done = |cause: &String| done.as_ref().is_some_and(|done| done.causes.contains(cause));
         !member.causes(&view.settings.causes).iter().all(is_done) || may_be_evicted(view, &member)
     };
-    members.any(is_unanswered) || !problems(view).is_empty()
+    !problems.is_empty() || members.any(is_unanswered)
 }
 
 /// Returns the workloads in a cluster that the settings mean.
@@ -170,7 +170,7 @@ pub fn signature(object: &Value) -> String {
 fn has_state_to_lose(view: &View<'_>, member: &Member<'_>) -> bool {
     let is_meant = |cause| view.settings.causes.contains(&cause);
     let all = is_meant(EvacuationCause::Deletion) && member.is_deleted()
-        || is_meant(EvacuationCause::Cordon) && member.is_cordoned();
+        || is_meant(EvacuationCause::Cordon) && member.cluster.is_cordoned();
     let leaves = |workload: &Workload| {
         let mut taints = member.no_execute();
         all || taints.any(|taint| !workload.placement.tolerates_for_ever(taint))
@@ -392,11 +392,6 @@ impl<'a> Member<'a> {
         Some(format!("its deletion at {}", at.0))
     }
 
-    fn is_cordoned(&self) -> bool {
-        let mut taints = self.cluster.spec.taints.iter();
-        taints.any(|taint| taint.key == meta::TAINT_UNSCHEDULABLE && taint.effect == "NoSchedule")
-    }
-
     /// Returns the taints that people, or their policies, evict with.
     fn no_execute(&self) -> impl Iterator<Item = &Taint> {
         const OF_KARMADA: [&str; 3] = [
@@ -422,7 +417,7 @@ impl<'a> Member<'a> {
                 None => described(taint),
             }));
         }
-        if meant.contains(&EvacuationCause::Cordon) && self.is_cordoned() {
+        if meant.contains(&EvacuationCause::Cordon) && self.cluster.is_cordoned() {
             causes.push("its cordon".to_owned());
         }
         causes.sort();

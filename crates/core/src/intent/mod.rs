@@ -19,6 +19,7 @@ pub mod fight;
 pub mod gate;
 pub mod hold_back;
 pub mod migration;
+mod misfits;
 pub mod moves;
 mod operation;
 pub mod other_managers;

@@ -73,7 +73,7 @@ pub fn problem(template: &Value) -> Option<String> {
 }
 
 /// Returns what a request waits for that is not answered yet, if it waits.
-pub fn awaits(template: &Value, migrations: &[Value]) -> Option<String> {
+pub fn awaits<'m>(template: &Value, migrations: impl IntoIterator<Item = &'m Value>) -> Option<String> {
     target_of(template).filter(|_| is_open(template))?;
     let first = under_way(template, migrations)?.find(|one| turns_back(one))?;
     let name = first["metadata"]["name"].as_str().unwrap_or_default();
@@ -127,12 +127,12 @@ pub fn next(
 }
 
 /// Returns the Migrations of a workload that have not ended. One that waits for its parent to let it begin may never do so.
-fn under_way<'m>(
+fn under_way<'m, I: IntoIterator<Item = &'m Value>>(
     template: &Value,
-    migrations: &'m [Value],
-) -> Option<impl Iterator<Item = &'m Value> + use<'m>> {
+    migrations: I,
+) -> Option<impl Iterator<Item = &'m Value> + use<'m, I>> {
     let (workload, namespace) = (workload_of(template)?, namespace_of(template).map(str::to_owned));
-    Some(migrations.iter().filter(move |one| {
+    Some(migrations.into_iter().filter(move |one| {
         !driven::has_ended(one)
             && annotation(one, WAITS_ANNOTATION).is_none()
             && driven::is_of(one, &workload, namespace.as_deref())

@@ -15,6 +15,7 @@ use super::scalers::Scaler;
 use super::seen::Seen;
 use super::warnings::Warned;
 use crate::api::{Guard, HeldPolicy, PolicyName};
+use crate::profile::Misfit;
 use cutover_karmada::name::{ClusterName, ObjectKey};
 use cutover_karmada::{PropagationPolicy, PropagationSpec};
 
@@ -36,6 +37,8 @@ pub struct Snapshot {
     pub scalers: Seen<Vec<Scaler>>,
     /// Which of the objects that the template refers to are in the target; looked for before anything begins.
     pub dependencies: Vec<(Reference, Presence)>,
+    /// What of its profile doesn't fit the workload's kind as the control plane defines it; asked before anything begins.
+    pub misfits: Option<Seen<Vec<Misfit>>>,
     /// The template as Git wants it.
     pub desired: Seen<Desired>,
     /// Read before anything begins, and once more before a roll back leaves it unapplied.
@@ -135,6 +138,7 @@ impl Snapshot {
             other_managers: Vec::new(),
             scalers: Seen::unread(why),
             dependencies: Vec::new(),
+            misfits: None,
             desired: Seen::unread(why),
             policy: Seen::unread(why),
             arriving: Seen::unread(why),

@@ -8,6 +8,7 @@ mod form;
 
 use std::sync::LazyLock;
 
+use super::json_type::Type;
 use super::nearest::did_you_mean;
 use super::schema::{Problem, Violation, report};
 use super::{Code, Finding};
@@ -48,8 +49,8 @@ pub(super) fn item(form: Form) -> Option<Form> {
     PUBLISHED.item(form)
 }
 
-/// Returns the names of the types that a form takes; none: any.
-pub(super) fn types(form: Form) -> Vec<&'static str> {
+/// Returns the types that a form takes; none: any.
+pub(super) fn types(form: Form) -> Vec<Type> {
     PUBLISHED.types(form)
 }
 

@@ -11,6 +11,7 @@ mod failover_plan;
 mod gate;
 mod gradual;
 mod intents;
+mod json_type;
 pub mod kubernetes;
 mod moves;
 pub mod nearest;
@@ -28,6 +29,7 @@ use std::fmt;
 pub use code::{Code, RULES, Rule, Severity};
 pub use gate::{Revision, compare};
 pub use schema::Schemas;
+pub use typed::{misfits, misfits_with};
 
 use crate::api;
 use crate::error;

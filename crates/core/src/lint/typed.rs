@@ -9,14 +9,16 @@ mod patch;
 mod place;
 
 use cel::common::ast::IdedExpr;
+use serde_json::Value;
 
 use super::nearest::did_you_mean;
 use super::schema::Schemas;
-use super::{Code, Finding, kubernetes};
+use super::{Code, Finding, Severity, kubernetes};
 use crate::api::{AppliesTo, GROUP, WorkloadProfileSpec};
 use crate::manifest::{Manifest, Set};
-use crate::profile;
-use cutover_karmada::name::GroupKind;
+use crate::profile::{self, Misfit};
+use crate::redact;
+use cutover_karmada::name::{GroupKind, Gvk};
 use place::{At, Place};
 
 pub(super) fn check(set: &Set, schemas: &Schemas, findings: &mut Vec<Finding>) {
@@ -30,6 +32,44 @@ pub(super) fn check(set: &Set, schemas: &Schemas, findings: &mut Vec<Finding>) {
         let faults = faults(&spec, schemas).into_iter();
         findings.extend(faults.filter_map(|(pointer, fault)| fault.finding(&pointer, object, &kinds)));
     }
+}
+
+/// Returns what of a profile fits no version of its kinds, where all of them are known. What may be right all the same isn't told.
+pub fn misfits(spec: &WorkloadProfileSpec, schemas: &Schemas) -> Vec<Misfit> {
+    told(faults(spec, schemas), &written(&spec.applies_to))
+}
+
+/// Returns what of a profile doesn't fit one version of one kind, as that kind's definition has it: what is read of its objects by this
+/// version. Nothing, where the definition doesn't have that version, or leaves everything open.
+pub fn misfits_with(spec: &WorkloadProfileSpec, gvk: &Gvk, definition: &Value) -> Vec<Misfit> {
+    let schemas = Schemas::new().with_definitions([definition]);
+    let Some(schema) = schemas.get(gvk) else {
+        return Vec::new();
+    };
+    let mut trees = profile::trees(spec);
+    // What such a one reads of another kind or version, it doesn't read of this one.
+    trees.retain(|(_, tree)| !expression::tells_kinds_apart(tree));
+    let faults = faults_in(spec, &trees, Place::Root(schema));
+    told(faults, &GroupKind::from(gvk).to_string())
+}
+
+fn told(faults: Vec<Placed>, kinds: &str) -> Vec<Misfit> {
+    let told = faults.into_iter().filter_map(|(pointer, fault)| {
+        let (code, goes_on, hint) = fault.told(kinds)?;
+        let message = format!("{} {goes_on}", dotted(&pointer));
+        let misfit = Misfit {
+            pointer,
+            message: redact::text(&message).into_owned(),
+            hint: hint.map(|hint| redact::text(&hint).into_owned()),
+        };
+        (code.rule().severity == Severity::Error).then_some(misfit)
+    });
+    told.collect()
+}
+
+/// Returns where something stands in a profile, as people write it.
+fn dotted(pointer: &str) -> String {
+    pointer.trim_start_matches('/').replace('/', ".")
 }
 
 fn written(applies_to: &AppliesTo) -> String {
@@ -144,8 +184,9 @@ impl Fault {
         self
     }
 
-    /// Returns what is said of it; nothing, if the profile works all the same.
-    fn finding(self, pointer: &str, object: &Manifest, kinds: &str) -> Option<Finding> {
+    /// Returns what is said of it, as a sentence goes on whose subject is the field of the profile; nothing, if the profile works
+    /// all the same.
+    fn told(self, kinds: &str) -> Option<(Code, String, Option<String>)> {
         let names = format!("names {}, which is not a field of {kinds}", self.subject);
         let (code, goes_on) = match self.what {
             What::Unknown {
@@ -158,9 +199,12 @@ impl Fault {
             What::NotAllowed(goes_on) if self.may_be_newer => (Code::KubernetesSchema, goes_on),
             What::NotAllowed(goes_on) | What::Mistyped(goes_on) => (Code::WrongType, goes_on),
         };
-        let field = pointer.trim_start_matches('/').replace('/', ".");
-        let mut message = format!("{field} of {} {goes_on}", object.key);
-        let mut hint = self.hint;
+        Some((code, goes_on, self.hint))
+    }
+
+    fn finding(self, pointer: &str, object: &Manifest, kinds: &str) -> Option<Finding> {
+        let (code, goes_on, mut hint) = self.told(kinds)?;
+        let mut message = format!("{} of {} {goes_on}", dotted(pointer), object.key);
         if code == Code::KubernetesSchema {
             message.push_str(&format!(" in Kubernetes {}", kubernetes::version()));
             hint = hint.or_else(|| Some("a newer Kubernetes may have it".to_owned()));

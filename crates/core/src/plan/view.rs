@@ -91,6 +91,16 @@ impl Shown<'_> {
         self.fields().iter().map(|field| field.path.to_string()).collect()
     }
 
+    /// Returns the images that change: what each was, and what it becomes.
+    pub(crate) fn images(&self) -> Vec<(String, String)> {
+        let fields = self.fields().into_iter();
+        let images = fields.filter(|field| field.path.pointer().ends_with("/image"));
+        let text = |value: Option<Value>| value?.as_str().map(str::to_owned);
+        images
+            .filter_map(|field| Some((text(field.before)?, text(field.after)?)))
+            .collect()
+    }
+
     /// Returns why it is done in this way, or not done.
     pub(crate) fn reason(&self) -> Option<&str> {
         match &self.change.action {

@@ -20,6 +20,16 @@ pub struct Mistake {
     pub message: String,
 }
 
+/// Something of a profile that doesn't fit the schema of its kind: see [`crate::lint::misfits`].
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Misfit {
+    /// Where it stands in the object.
+    pub pointer: String,
+    /// The field of the profile, and what it has that doesn't fit.
+    pub message: String,
+    pub hint: Option<String>,
+}
+
 /// Returns what is wrong with the expressions and paths of a profile.
 pub fn mistakes(spec: &WorkloadProfileSpec) -> Vec<Mistake> {
     if let Err(message) = check_count(spec) {

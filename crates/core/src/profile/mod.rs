@@ -29,7 +29,7 @@ use expression::Expression;
 pub use expression::{Found, Seen};
 pub use immovable::{IMMOVABLE, Immovable, no_profile, why_immovable};
 pub(crate) use mistakes::trees;
-pub use mistakes::{Mistake, mistakes, mistakes_of_checks};
+pub use mistakes::{Misfit, Mistake, mistakes, mistakes_of_checks};
 pub use patches::patch_mistakes;
 use path::Path;
 pub(crate) use path::{Link, links};

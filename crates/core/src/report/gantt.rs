@@ -94,10 +94,11 @@ fn running(
     }
 }
 
+/// What stands below the chart: parts of the time of day, with their units where it isn't all of it.
 fn axis(span: SignedDuration) -> &'static str {
     match span.as_secs() {
-        ..60 => "%S.%L",
-        60..3600 => "%M:%S",
+        ..60 => "%S.%L s",
+        60..3600 => "%M min %S s",
         _ => "%H:%M",
     }
 }

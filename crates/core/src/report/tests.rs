@@ -117,7 +117,7 @@ fn a_completed_migration_is_told_with_its_steps_and_a_chart() {
     ```mermaid
     gantt
         dateFormat x
-        axisFormat %S.%L
+        axisFormat %S.%L s
         section Steps
         Preflight :done, 1772359200000, 1772359200050
         Capture :done, 1772359200050, 1772359201500
@@ -173,7 +173,7 @@ fn a_waiting_migration_says_for_what_and_until_when() {
     ```mermaid
     gantt
         dateFormat x
-        axisFormat %S.%L
+        axisFormat %S.%L s
         section Steps
         Capture :active, 1772359201000, 1772359201001
     ```

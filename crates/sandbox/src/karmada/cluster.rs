@@ -32,7 +32,7 @@ pub(super) fn is_ready(cluster: &Value) -> bool {
 /// Returns the status of a member's Cluster object.
 pub fn cluster_status(member: &ApiServer, now: Timestamp, ready: bool) -> Value {
     let mut status = enablements(member);
-    let time = json!(now.strftime("%Y-%m-%dT%H:%M:%SZ").to_string());
+    let time = objects::time(now);
     let (value, reason, message) = condition(ready);
     objects::set_condition(&mut status, "Ready", value, reason, message, &time);
     status

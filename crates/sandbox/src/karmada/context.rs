@@ -122,7 +122,7 @@ impl Context {
 
     /// Returns now as objects show it.
     pub fn time(&self) -> Value {
-        json!(self.clock.now().strftime("%Y-%m-%dT%H:%M:%SZ").to_string())
+        objects::time(self.clock.now())
     }
 
     /// Replaces an object, on the condition that it still is as it was read.

@@ -2,7 +2,13 @@
 
 use std::collections::BTreeMap;
 
+use jiff::Timestamp;
 use serde_json::{Map, Value, json};
+
+/// Returns a time as objects show it.
+pub fn time(at: Timestamp) -> Value {
+    json!(at.strftime("%Y-%m-%dT%H:%M:%SZ").to_string())
+}
 
 pub fn text<'a>(object: &'a Value, pointer: &str) -> &'a str {
     object

@@ -1,13 +1,14 @@
-//! Karmada's admission webhooks: what they fill in, and what they refuse.
+//! Karmada's admission webhooks, and what its own API server fills in of clusters: what they add, and what they refuse.
 
 use std::sync::{Mutex, PoisonError};
 
 use serde_json::{Value, json};
 
-use super::kinds::{BINDINGS, CLUSTER_BINDINGS, CLUSTER_POLICIES, OVERRIDES, POLICIES, WORKS};
+use super::kinds::{BINDINGS, CLUSTER_BINDINGS, CLUSTER_POLICIES, CLUSTERS, OVERRIDES, POLICIES, WORKS};
 use super::manifest::stamp;
 use super::objects;
 use crate::api::{Admission, Operation, Review, Status};
+use crate::clock::Clock;
 use cutover_karmada::meta::{
     BINDING_ID, CLUSTER_BINDING_ID, CLUSTER_POLICY_FINALIZER, CLUSTER_POLICY_ID, DELETION_PROTECTED,
     POLICY_FINALIZER, POLICY_ID, PROTECTED_ALWAYS, WORK_ID,
@@ -17,13 +18,15 @@ use cutover_karmada::meta::{
 #[derive(Debug)]
 pub struct Webhooks {
     random: Mutex<fastrand::Rng>,
+    clock: Clock,
 }
 
 impl Webhooks {
     /// The permanent ids come from the seed.
-    pub fn new(seed: u64) -> Self {
+    pub fn new(seed: u64, clock: Clock) -> Self {
         Self {
             random: Mutex::new(fastrand::Rng::with_seed(seed ^ 0x7765_6268_6f6f_6b73)),
+            clock,
         }
     }
 
@@ -83,6 +86,17 @@ impl Webhooks {
         Ok(())
     }
 
+    /// Notes of taints that evict when they came: by that it is told how long they are tolerated still.
+    fn cluster(&self, cluster: &mut Value) {
+        let taints = cluster.pointer_mut("/spec/taints").and_then(Value::as_array_mut);
+        for taint in taints.into_iter().flatten() {
+            let is_noted = taint.get("timeAdded").is_some_and(|time| !time.is_null());
+            if objects::text(taint, "/effect") == "NoExecute" && !is_noted {
+                taint["timeAdded"] = objects::time(self.clock.now());
+            }
+        }
+    }
+
     fn work(&self, work: &mut Value) {
         self.identify(work, WORK_ID);
         let owner = work.clone();
@@ -122,6 +136,7 @@ impl Admission for Webhooks {
             resource if *resource == BINDINGS => self.identify(&mut object, BINDING_ID),
             resource if *resource == CLUSTER_BINDINGS => self.identify(&mut object, CLUSTER_BINDING_ID),
             resource if *resource == WORKS => self.work(&mut object),
+            resource if *resource == CLUSTERS => self.cluster(&mut object),
             _ => return Ok(None),
         }
         Ok((object != *new).then_some(object))

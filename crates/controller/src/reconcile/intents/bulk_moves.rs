@@ -111,10 +111,7 @@ impl<I: Many> Kind for BulkMovesController<I> {
         if !open.is_empty() {
             if again {
                 self.tried = Some(Instant::now());
-                let first = self.turn % open.len();
-                open.rotate_left(first);
-                open.sort_by_key(|one| one.checked);
-                self.turn = first + VERDICTS;
+                self.turn = by_turns(&mut open, self.turn);
             }
             snapshot.verdicts = look.verdicts(&open).await;
         }
@@ -169,6 +166,15 @@ impl<I: Many> Kind for BulkMovesController<I> {
         let nothing = MovesStatus::default();
         report::moves_events(before.status().unwrap_or(&nothing), after)
     }
+}
+
+/// Brings to the front what is looked at in this pass: what never was, then what comes after the last look. Returns where the next
+/// look begins.
+fn by_turns(open: &mut [&Move], turn: usize) -> usize {
+    let first = turn.checked_rem(open.len()).unwrap_or_default();
+    open.rotate_left(first);
+    open.sort_by_key(|one| one.checked);
+    first + VERDICTS
 }
 
 fn binding_key(one: &Move) -> ObjectKey {
@@ -409,4 +415,44 @@ fn as_migration(one: &Move, verify: &api::Verify) -> Option<Migration> {
     let mut migration = Migration::new("not-there-yet", spec);
     migration.metadata.namespace.clone_from(&workload.namespace);
     Some(migration)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn checked(number: usize) -> Move {
+        let one = json!({
+            "workload": {"apiVersion": "apps/v1", "kind": "Deployment", "name": format!("w{number}")},
+            "from": "east", "means": "StopFirst", "state": "Waiting", "checked": true,
+        });
+        serde_json::from_value(one).unwrap()
+    }
+
+    #[test]
+    fn each_that_is_blocked_has_its_turn() {
+        let moves: Vec<Move> = (0..50).map(checked).collect();
+        let mut turn = 0;
+        let mut looks = || {
+            let mut open: Vec<&Move> = moves.iter().collect();
+            turn = by_turns(&mut open, turn);
+            let names = open[..VERDICTS].iter().map(|one| one.workload.name.clone());
+            names.collect::<BTreeSet<String>>()
+        };
+        let all: BTreeSet<String> = (0..3).flat_map(|_| looks()).collect();
+        assert_eq!(all.len(), 50);
+        assert_ne!(looks(), looks());
+    }
+
+    #[test]
+    fn what_was_never_looked_at_comes_first() {
+        let mut moves: Vec<Move> = (0..50).map(checked).collect();
+        moves[7].checked = false;
+        for turn in [0, 20, 999] {
+            let mut open: Vec<&Move> = moves.iter().collect();
+            by_turns(&mut open, turn);
+            assert_eq!(open[0].workload.name, "w7");
+        }
+        assert_eq!(by_turns(&mut [], 3), VERDICTS);
+    }
 }

@@ -14,6 +14,7 @@ mod execute;
 mod expect;
 mod failover;
 mod failpoints;
+mod fits;
 mod kind;
 mod leases;
 mod left_held;
@@ -41,6 +42,7 @@ pub use admission::{Fence, FenceTrial, install_fence, try_fence};
 pub use canaries::Canaries;
 pub(super) use dry_run::{dry_run, rollout_of_policy, unasked};
 pub use failpoints::{Failpoint, FailpointHook, NoFailpoints, Side};
+pub use fits::Fits;
 pub use metrics::{Metrics, NoMetrics};
 pub(super) use rollout::templates_of as templates_of_rollout;
 
@@ -148,6 +150,8 @@ pub struct Parts {
     pub failpoints: Arc<dyn FailpointHook>,
     /// What the intents of this process wait for together.
     pub canaries: Canaries,
+    /// What the intents of this process have found out about profiles.
+    pub fits: Fits,
     /// What is measured of them.
     pub telemetry: Telemetry,
 }

@@ -24,7 +24,7 @@ use cutover_core::intent::scalers::{self, Scaler};
 use cutover_core::intent::snapshot::{Member, Sampled};
 use cutover_core::intent::warnings::{self, Warned};
 use cutover_core::intent::{self, Seen, Snapshot, migration};
-use cutover_core::profile::{self, Profile};
+use cutover_core::profile::{self, Misfit, Profile};
 use cutover_karmada::ResourceBinding;
 use cutover_karmada::name::{ClusterName, Gvk, ObjectKey};
 
@@ -152,14 +152,15 @@ pub(super) async fn snapshot(
             (cluster, member)
         }
     });
-    let (members, admission, others, scalers, dependencies) = futures::join!(
+    let (members, admission, others, scalers, dependencies, misfits) = futures::join!(
         join_all(members),
         look.admission(&snapshot, also.trial),
         look.others(),
         scalers,
-        look.dependencies(&snapshot)
+        look.dependencies(&snapshot),
+        Box::pin(look.misfits(&snapshot))
     );
-    snapshot.dependencies = dependencies;
+    (snapshot.dependencies, snapshot.misfits) = (dependencies, misfits);
     (snapshot.members, snapshot.others) = (members.into_iter().collect(), others);
     snapshot.scalers = scalers;
     snapshot.admission = admission;
@@ -430,6 +431,16 @@ impl MigrationReader<'_> {
             &self.spec.to,
         )
         .await
+    }
+
+    /// What of its profile doesn't fit the workload's kind, before anything begins.
+    async fn misfits(&self, snapshot: &Snapshot) -> Option<Seen<Vec<Misfit>>> {
+        if self.status.phase != Phase::Preflight {
+            return None;
+        }
+        let profile = self.profile(snapshot)?;
+        let fits = &self.parts.fits;
+        Some(fits.misfits(&self.parts.cluster, &self.gvk, profile.spec()).await)
     }
 
     pub(super) async fn get<T: DeserializeOwned>(

@@ -206,14 +206,15 @@ impl Sync {
                 failed.extend(self.take_step(step).await.err());
             }
             if is_done || !failed.is_empty() {
-                let problems = cluster_driven::problems(&view).into_iter();
-                let problems = problems.map(|told| Problem {
+                let problems = cluster_driven::problems(&view);
+                let is_open = !failed.is_empty() || cluster_driven::is_open(&view, &problems);
+                let problems = problems.into_iter().map(|told| Problem {
                     message: told.message,
                     hint: Some(told.hint),
                     at: None,
                 });
                 return Look {
-                    is_open: !failed.is_empty() || cluster_driven::is_open(&view),
+                    is_open,
                     failed: (!failed.is_empty()).then(|| failed.join("; ")),
                     problems: Some(problems.collect()),
                 };

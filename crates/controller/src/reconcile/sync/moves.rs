@@ -103,18 +103,21 @@ impl Sync {
         let states = states.collect::<Result<Vec<_>, _>>()?;
         let mut by = None;
         for (called, state) in called.iter().zip(states) {
-            match state {
-                Some(key) => drop(by.get_or_insert(key)),
-                None if under_way < most => match (self.create_move(called, cause, settings).await, &by) {
-                    (Ok(key), _) => {
-                        by.get_or_insert(key);
-                        under_way += 1;
-                    }
-                    // Those that are set off hold the policy, and the next look tries again.
-                    (Err(why), Some(_)) => tracing::warn!(why, "a Migration could not be set off"),
-                    (Err(why), None) => return Err(why),
-                },
-                None => {}
+            if let Some(key) = state {
+                by.get_or_insert(key);
+                continue;
+            }
+            if under_way >= most {
+                continue;
+            }
+            match self.create_move(called, cause, settings).await {
+                Ok(key) => {
+                    by.get_or_insert(key);
+                    under_way += 1;
+                }
+                // Those that are set off hold the policy, and the next look tries again.
+                Err(why) if by.is_some() => tracing::warn!(why, "a Migration could not be set off"),
+                Err(why) => return Err(why),
             }
         }
         Ok(match by {

@@ -130,6 +130,7 @@ impl Sync {
             if place.rank == Rank::Definition && !written.is_empty() {
                 // What comes after may be of a kind that is known only now.
                 self.served(&written).await;
+                self.standing.may_fit(Instant::now());
                 let later = stages.into_values().flatten();
                 self.dirty.extend(later.map(|write| write.entry.key.clone()));
                 return Ok(());
@@ -261,6 +262,7 @@ impl Sync {
             }
         }
         let (due, without_namespace) = self.with_namespaces(due).await;
+        let (due, unfit) = Box::pin(self.fitting(due)).await;
         let Gated {
             passed: due,
             refused,
@@ -280,6 +282,7 @@ impl Sync {
         // What wasn't sent because the work ends is no news about the objects.
         self.cluster.may_write()?;
         outcomes.extend(without_namespace);
+        outcomes.extend(unfit);
         outcomes.extend(refused);
         for (key, by) in moving {
             let source = self.placed.objects.get(&key).map(|entry| entry.source());

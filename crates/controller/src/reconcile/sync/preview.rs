@@ -101,6 +101,7 @@ pub(in crate::reconcile) async fn plan_part(
     }
     drop(answers);
     drop(trying);
+    let changes = sync.fit_of_plan(changes).await;
     let mut changes = sync.gate_plan(changes).await;
     changes.extend(sync.requested_moves(&changes));
     let is_left = |live: &Live| sync.pruner.is_none() && sync.observer.contains(&live.key);

@@ -160,10 +160,7 @@ impl Sync {
     /// Returns which requests are not carried out, and why.
     pub(super) fn refused_requests(&self) -> Vec<Problem> {
         // Only what is not answered yet may wait for one.
-        let migrations = LazyCell::new(|| {
-            let all = self.observer.list(api::GROUP, "Migration");
-            all.iter().map(|one| (**one).clone()).collect::<Vec<Value>>()
-        });
+        let migrations = LazyCell::new(|| self.observer.list(api::GROUP, "Migration"));
         let each = self.requests.0.iter().filter_map(|(key, failed)| {
             let live = self.observer.get(key);
             let refused = || live.as_deref().and_then(requested::problem);
@@ -171,7 +168,8 @@ impl Sync {
                 Some(why) => (why, Some(AGAIN.to_owned())),
                 None => {
                     let live = live.as_deref().filter(|live| requested::is_open(live))?;
-                    (requested::awaits(live, &migrations)?, None)
+                    let migrations = migrations.iter().map(|one| &**one);
+                    (requested::awaits(live, migrations)?, None)
                 }
             };
             let entry = self.placed.objects.get(key)?;

@@ -8,6 +8,7 @@ use tokio::time::Instant;
 
 use super::report::{ObjectReport, ObjectResult, Wait};
 use cutover_cluster::Outcome;
+use cutover_core::intent::gate::is_profile;
 use cutover_core::plan::Place;
 use cutover_core::plan::drift::DriftedField;
 use cutover_karmada::name::{Location, ObjectKey};
@@ -176,6 +177,16 @@ impl PendingObjects {
         }
     }
 
+    /// A definition was written: a profile that was refused may fit it, and is tried again at once.
+    pub(super) fn may_fit(&mut self, now: Instant) {
+        for (_, stands) in self.objects.iter_mut().filter(|(key, _)| is_profile(key)) {
+            if matches!(stands.report.result, ObjectResult::Applied(Outcome::Failed(_))) {
+                stands.failures = 0;
+                stands.again = Some(now);
+            }
+        }
+    }
+
     pub(super) fn has_waiting(&self) -> bool {
         self.objects
             .values()
@@ -318,6 +329,23 @@ mod tests {
         standing.remove(&key("a"));
         standing.overtaken(&key("a"), now);
         assert_eq!(standing.next_try(), None);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_profile_that_was_refused_is_tried_again_when_a_definition_was_written() {
+        let (mut standing, now) = (PendingObjects::new(1), Instant::now());
+        let profile = ObjectKey {
+            group: "cutover.dev".into(),
+            kind: "WorkloadProfile".into(),
+            ..key("a")
+        };
+        for key in [profile.clone(), key("b")] {
+            standing.put(key, PLACE, failed(true), Some("x".into()), now);
+        }
+        assert!(standing.rests(&profile, "x", now));
+        standing.may_fit(now);
+        assert_eq!(standing.due(now), [profile.clone()].into());
+        assert!(!standing.rests(&profile, "x", now));
     }
 
     #[tokio::test(start_paused = true)]

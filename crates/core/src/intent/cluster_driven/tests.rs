@@ -159,6 +159,11 @@ impl Plane {
             .collect()
     }
 
+    fn is_open(&self) -> bool {
+        let view = self.view();
+        is_open(&view, &problems(&view))
+    }
+
     fn answer(&self) -> Option<Answer> {
         let text = annotation(&self.clusters[0], ANSWER_ANNOTATION)?;
         Some(serde_json::from_str(text).unwrap())
@@ -282,7 +287,7 @@ fn only_where_a_workload_with_state_would_leave() {
     let mut plane = Plane::new("{mode: Auto}").tainted(maintenance());
     plane.workloads[0].clusters = vec![ClusterName::from("west")];
     assert_eq!(plane.next(), None);
-    assert!(is_open(&plane.view()), "it may come to that cluster");
+    assert!(plane.is_open(), "it may come to that cluster");
     plane.workloads = vec![workload(&json!([{"key": "maintenance", "operator": "Exists"}]))];
     assert_eq!(plane.next(), None, "it is tolerated for ever");
     // Its deletion is not.
@@ -316,7 +321,7 @@ fn a_cluster_that_is_not_ready_is_left_to_failover_plans() {
         plane.told()
     );
     assert!(plane.told().contains("not Ready") && plane.told().contains("FailoverPlan"));
-    assert!(is_open(&plane.view()));
+    assert!(plane.is_open());
     // Answered, and lost before it was carried out.
     plane.clusters[0]["status"]["conditions"][0]["status"] = json!("True");
     assert!(plane.step());
@@ -325,9 +330,9 @@ fn a_cluster_that_is_not_ready_is_left_to_failover_plans() {
     plane.clusters[0]["status"]["conditions"][0]["status"] = json!("True");
     assert_eq!(plane.settle().evacuations.len(), 1);
     assert_eq!(plane.told(), "");
-    assert!(is_open(&plane.view()), "its time runs out");
+    assert!(plane.is_open(), "its time runs out");
     plane.workloads[0].is_guarded = true;
-    assert!(!is_open(&plane.view()));
+    assert!(!plane.is_open());
 }
 
 #[test]

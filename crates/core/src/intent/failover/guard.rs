@@ -9,6 +9,7 @@ use crate::intent::effect::Effect;
 use crate::intent::fence::identify;
 use crate::intent::fight::change_matters;
 use crate::intent::migration::binding_findings;
+use crate::intent::misfits;
 use crate::intent::other_managers::account;
 use crate::intent::pin::{self, Says};
 use crate::profile::{self, Profile};
@@ -57,7 +58,11 @@ impl Operation<'_> {
         };
         let profile = self.look_up_profile()?;
         let compiled = Profile::compile("in force", &profile)?;
-        let mut findings = self.asked_findings(&profile);
+        let mut findings = misfits::findings(&profile, self.around().misfits.as_ref())?;
+        if !findings.is_empty() {
+            return Err(Interrupt::Fail(findings));
+        }
+        findings.extend(self.asked_findings(&profile));
         for unmet in compiled.unmet(template)? {
             let hint = unmet
                 .hint

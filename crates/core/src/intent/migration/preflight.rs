@@ -25,6 +25,7 @@ use crate::api::{
 use crate::intent::dependencies;
 use crate::intent::effect::{Effect, overlay};
 use crate::intent::fence::{affinity_in_use, identify};
+use crate::intent::misfits;
 use crate::intent::operation::window_ended;
 use crate::intent::proof::{Facts, Healthy};
 use crate::intent::record::digest;
@@ -103,8 +104,13 @@ impl Operation<'_> {
         if source == spec.to {
             return self.is_there_already(source, &compiled);
         }
+        // What it says of the template and of the source would be an error, or wrong.
+        let mut findings = misfits::findings(&profile.spec, snapshot.misfits.as_ref())?;
+        if !findings.is_empty() {
+            return Err(Interrupt::Fail(findings));
+        }
         let clusters = snapshot.plane.clusters.get()?;
-        let mut findings = binding_findings(&binding.spec);
+        findings.extend(binding_findings(&binding.spec));
         findings.extend(snapshot.policy.get()?.as_ref().and_then(policy_finding));
         findings.dedup();
         findings.extend(target_findings(spec, clusters.get(&spec.to)));
@@ -169,6 +175,7 @@ impl Operation<'_> {
             ),
         ];
         evidence.extend(dependencies::notes(&self.snapshot().dependencies, to));
+        evidence.extend(misfits::note(self.snapshot().misfits.as_ref()));
         evidence.extend(self.note_beside(template));
         evidence
     }

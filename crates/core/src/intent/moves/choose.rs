@@ -142,6 +142,10 @@ impl<'a> Headroom<'a> {
         if let Some(taint) = emptied(cluster) {
             return Some(format!("it is being emptied by {taint}"));
         }
+        // Whatever the policy tolerates: a person has asked for nothing new there.
+        if cluster.is_cordoned() {
+            return Some("it is cordoned".to_owned());
+        }
         if !cluster.serves(&resource.api_version, &resource.kind) {
             return Some(format!("it does not serve {}", resource.kind));
         }
@@ -218,4 +222,57 @@ fn group(binding: &ResourceBinding, name: &ClusterName, clusters: &BTreeMap<Clus
     terms
         .find(|(_, term)| term.affinity.matches(cluster))
         .map_or(0, |(index, _)| index)
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    fn cluster(name: &str, taints: Value) -> (ClusterName, Cluster) {
+        let cluster = json!({
+            "apiVersion": "cluster.karmada.io/v1alpha1", "kind": "Cluster",
+            "metadata": {"name": name}, "spec": {"syncMode": "Push", "taints": taints},
+            "status": {
+                "conditions": [{
+                    "type": "Ready", "status": "True", "reason": "r", "message": "m",
+                    "lastTransitionTime": "2030-01-01T00:00:00Z",
+                }],
+                "apiEnablements": [{"groupVersion": "apps/v1", "resources": [{"name": "deployments", "kind": "Deployment"}]}],
+            },
+        });
+        (ClusterName::new(name), serde_json::from_value(cluster).unwrap())
+    }
+
+    #[test]
+    fn a_cordoned_cluster_is_not_chosen_whatever_its_policy_tolerates() {
+        let cordon = json!([{"key": "cluster.karmada.io/unschedulable", "effect": "NoSchedule"}]);
+        let binding: ResourceBinding = serde_json::from_value(json!({
+            "apiVersion": "work.karmada.io/v1alpha2", "kind": "ResourceBinding",
+            "metadata": {"name": "web-deployment", "namespace": "shop"},
+            "spec": {
+                "resource": {"apiVersion": "apps/v1", "kind": "Deployment", "namespace": "shop", "name": "web"},
+                "clusters": [{"name": "east"}], "placement": {"clusterTolerations": [{"operator": "Exists"}]},
+            },
+        }))
+        .unwrap();
+        let (template, from) = (json!({}), ClusterName::new("east"));
+        let candidate = WorkloadToPlace {
+            binding: &binding,
+            template: &template,
+            from: &from,
+        };
+        let chosen = |west: &Value| {
+            let clusters = BTreeMap::from([cluster("east", json!([])), cluster("west", west.clone())]);
+            let room = Headroom::new(&clusters, &[]);
+            room.choose(candidate, &Targets::default(), &BTreeSet::new())
+                .map_err(|finding| finding.message)
+        };
+        assert_eq!(chosen(&json!([])), Ok(ClusterName::new("west")));
+        assert_eq!(
+            chosen(&cordon),
+            Err("no cluster takes it: west: it is cordoned".to_owned())
+        );
+    }
 }

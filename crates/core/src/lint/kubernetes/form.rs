@@ -7,7 +7,8 @@ use std::fmt;
 use serde::Deserialize;
 use serde_json::{Map, Value};
 
-use super::super::schema::{MOST_VIOLATIONS, Problem, Violation, quotes, type_name, type_of};
+use super::super::json_type::{Type, listed};
+use super::super::schema::{MOST_VIOLATIONS, Problem, Violation, quotes, type_of};
 
 /// The kinds of one API version by name, each with its form.
 type Kinds = BTreeMap<&'static str, Form>;
@@ -51,17 +52,6 @@ struct Field {
 /// A set of types; empty: any.
 #[derive(Clone, Copy, Debug, Default)]
 struct Types(u8);
-
-#[derive(Clone, Copy, Debug, Deserialize)]
-#[serde(rename_all = "lowercase")]
-enum Type {
-    String,
-    Integer,
-    Number,
-    Boolean,
-    Array,
-    Object,
-}
 
 /// The file.
 #[derive(Deserialize)]
@@ -158,9 +148,9 @@ impl Published {
         self.forms[form.0].items
     }
 
-    /// Returns the names of the types that a form takes; none: any.
-    pub(super) fn types(&self, form: Form) -> Vec<&'static str> {
-        self.forms[form.0].types.names().collect()
+    /// Returns the types that a form takes; none: any.
+    pub(super) fn types(&self, form: Form) -> Vec<Type> {
+        self.forms[form.0].types.all()
     }
 
     pub(super) fn allowed(&self, form: Form) -> &[&'static str] {
@@ -268,59 +258,36 @@ impl Shape {
 
 impl Types {
     fn of(types: &[Type]) -> Self {
-        Self(types.iter().fold(0, |all, one| all | one.bit()))
+        Self(types.iter().fold(0, |all, one| all | bit(*one)))
     }
 
     fn fit(self, value: &Value) -> bool {
         let is = match value {
             Value::Null => return true,
-            Value::String(_) => Type::String.bit(),
-            Value::Number(number) if number.is_f64() => Type::Number.bit(),
-            Value::Number(_) => Type::Integer.bit() | Type::Number.bit(),
-            Value::Bool(_) => Type::Boolean.bit(),
-            Value::Array(_) => Type::Array.bit(),
-            Value::Object(_) => Type::Object.bit(),
+            Value::String(_) => bit(Type::String),
+            Value::Number(number) if number.is_f64() => bit(Type::Number),
+            Value::Number(_) => bit(Type::Integer) | bit(Type::Number),
+            Value::Bool(_) => bit(Type::Boolean),
+            Value::Array(_) => bit(Type::Array),
+            Value::Object(_) => bit(Type::Object),
         };
         self.0 == 0 || self.0 & is != 0
     }
 
-    fn names(self) -> impl Iterator<Item = &'static str> {
-        let types = Type::ALL.into_iter().filter(move |one| self.0 & one.bit() != 0);
-        types.map(Type::name)
+    fn all(self) -> Vec<Type> {
+        let types = Type::ALL.into_iter().filter(|one| self.0 & bit(*one) != 0);
+        types.collect()
     }
 }
 
 impl fmt::Display for Types {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let names: Vec<&str> = self.names().map(type_name).collect();
-        f.write_str(&names.join(" or "))
+        f.write_str(&listed(&self.all()))
     }
 }
 
-impl Type {
-    const ALL: [Self; 6] = [
-        Self::Integer,
-        Self::Number,
-        Self::String,
-        Self::Boolean,
-        Self::Array,
-        Self::Object,
-    ];
-
-    const fn bit(self) -> u8 {
-        1 << self as u8
-    }
-
-    const fn name(self) -> &'static str {
-        match self {
-            Self::String => "string",
-            Self::Integer => "integer",
-            Self::Number => "number",
-            Self::Boolean => "boolean",
-            Self::Array => "array",
-            Self::Object => "object",
-        }
-    }
+const fn bit(one: Type) -> u8 {
+    1 << one as u8
 }
 
 /// Makes forms of schemas, in which places stand for names.

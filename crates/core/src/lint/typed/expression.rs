@@ -4,8 +4,9 @@ use std::collections::BTreeSet;
 
 use cel::common::ast::{CallExpr, ComprehensionExpr, Expr, IdedExpr, LiteralValue, SelectExpr, operators};
 
-use super::place::{At, Type, listed};
+use super::place::At;
 use super::{Fault, What};
+use crate::lint::json_type::{Type, listed};
 use cutover_karmada::parts::operands;
 
 const COMPARISONS: [&str; 6] = [
@@ -26,6 +27,18 @@ pub(super) fn faults(tree: &IdedExpr, object: &At<'_>) -> Vec<Fault> {
     };
     walk.condition(tree);
     walk.ended()
+}
+
+/// Returns whether an expression asks what kind of object it has, or of which version.
+pub(super) fn tells_kinds_apart(node: &IdedExpr) -> bool {
+    let asks = match &node.expr {
+        Expr::Select(select) => {
+            let of_object = matches!(&select.operand.expr, Expr::Ident(name) if name == "object");
+            of_object && matches!(select.field.as_str(), "kind" | "apiVersion")
+        }
+        _ => false,
+    };
+    asks || operands(&node.expr).into_iter().any(tells_kinds_apart)
 }
 
 /// What is known of the value of an expression.

@@ -1,8 +1,9 @@
 //! JSONPaths of profiles: whether they lead to a field that there is, and a handle to a text.
 
-use super::place::{At, Place, Type};
+use super::place::{At, Place};
 use super::{Fault, Placed};
 use crate::api::{CaptureRule, WorkloadProfileSpec};
+use crate::lint::json_type::Type;
 use crate::profile::{Link, links};
 
 pub(super) fn faults(spec: &WorkloadProfileSpec, root: &At<'_>) -> Vec<Placed> {

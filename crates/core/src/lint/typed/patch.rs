@@ -2,9 +2,10 @@
 
 use serde_json::Value;
 
-use super::place::{At, Place, Type, listed};
+use super::place::{At, Place};
 use super::{Fault, Placed, What};
 use crate::api::{PatchOp, WorkloadProfileSpec};
+use crate::lint::json_type::{Type, listed};
 use crate::lint::nearest::did_you_mean;
 use crate::lint::schema::{quotes, type_of};
 

@@ -1,12 +1,11 @@
 //! Places in the schema of a kind: the fields that there are, and their types. What isn't known, or is left open, is any.
 
-use std::fmt;
-
 use serde_json::Value;
 
 use super::Fault;
+use crate::lint::json_type::{Type, listed};
 use crate::lint::kubernetes::{self, Form};
-use crate::lint::schema::{Schemas, type_name};
+use crate::lint::schema::Schemas;
 
 /// Where a path through an object leads.
 #[derive(Clone, Copy, Debug)]
@@ -49,10 +48,7 @@ impl<'s> Place<'s> {
             Self::Text => vec![Type::String],
             Self::Root(_) => vec![Type::Object],
             Self::Custom(schema) => types_of(schema),
-            Self::Kubernetes(form) => {
-                let names = kubernetes::types(form).into_iter();
-                names.filter_map(Type::named).collect()
-            }
+            Self::Kubernetes(form) => kubernetes::types(form),
         }
     }
 
@@ -199,60 +195,4 @@ impl<'s> At<'s> {
     pub(super) fn described(&self) -> String {
         format!("{} ({})", self.name(), listed(&self.types()))
     }
-}
-
-/// A type of JSON.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Type {
-    String,
-    Integer,
-    Number,
-    Boolean,
-    Array,
-    Object,
-}
-
-impl Type {
-    fn named(name: &str) -> Option<Self> {
-        let all = [
-            Self::String,
-            Self::Integer,
-            Self::Number,
-            Self::Boolean,
-            Self::Array,
-            Self::Object,
-        ];
-        all.into_iter().find(|one| one.name() == name)
-    }
-
-    const fn name(self) -> &'static str {
-        match self {
-            Self::String => "string",
-            Self::Integer => "integer",
-            Self::Number => "number",
-            Self::Boolean => "boolean",
-            Self::Array => "array",
-            Self::Object => "object",
-        }
-    }
-
-    const fn is_numeric(self) -> bool {
-        matches!(self, Self::Integer | Self::Number)
-    }
-
-    /// Returns whether values of both may be equal: CEL compares numbers of all types.
-    pub(super) fn compares_with(self, other: Self) -> bool {
-        self == other || self.is_numeric() && other.is_numeric()
-    }
-}
-
-impl fmt::Display for Type {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(type_name(self.name()))
-    }
-}
-
-pub(super) fn listed(types: &[Type]) -> String {
-    let names: Vec<String> = types.iter().map(Type::to_string).collect();
-    names.join(" or ")
 }

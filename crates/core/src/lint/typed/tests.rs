@@ -1,4 +1,5 @@
 use super::*;
+use crate::api::WorkloadProfile;
 use crate::lint::Context;
 use crate::manifest::{Limits, Source, parse};
 use crate::profile::built_in;
@@ -425,4 +426,83 @@ fn built_in_profiles_fit_what_kubernetes_publishes() {
         );
     }
     assert_eq!(known, 3, "Deployment, StatefulSet and Job");
+}
+
+/// What is said of a healthy condition by the definition of that one kind and version.
+fn misfits_of(healthy: &str, api_version: &str) -> Vec<Misfit> {
+    let definition: Value = serde_yaml::from_str(DEFINITION).unwrap();
+    let documents = PROFILE.trim_start_matches("---\n");
+    let profile: WorkloadProfile = serde_yaml::from_str(documents).unwrap();
+    let spec = WorkloadProfileSpec {
+        healthy_when: healthy.to_owned(),
+        ..profile.spec
+    };
+    misfits_with(&spec, &Gvk::new(api_version, "Pump"), &definition)
+}
+
+#[test]
+fn a_profile_is_told_what_it_lacks_in_the_definition_that_is_served() {
+    let wrong = "object.status.phaze == 'Up'";
+    assert_eq!(
+        misfits_of(wrong, "flow.example.org/v1"),
+        [Misfit {
+            pointer: "/spec/healthyWhen".to_owned(),
+            message: "spec.healthyWhen names status.phaze, which is not a field of Pump.flow.example.org"
+                .to_owned(),
+            hint: Some("did you mean phase?".to_owned()),
+        }]
+    );
+    for (healthy, api_version) in [
+        (HEALTHY, "flow.example.org/v1"),
+        // Of another version nothing is known.
+        (wrong, "flow.example.org/v2"),
+        // What it can do without is no reason to hold it back, and neither is a slip there.
+        (
+            "has(object.status.phaze) && object.status.phaze == 'Up'",
+            "flow.example.org/v1",
+        ),
+        // It may be about another kind or version.
+        (
+            "object.kind != 'Pump' && object.status.phaze == 'Up'",
+            "flow.example.org/v1",
+        ),
+        (
+            "object.apiVersion.endsWith('/v2') && object.status.phaze == 'Up'",
+            "flow.example.org/v1",
+        ),
+    ] {
+        assert_eq!(misfits_of(healthy, api_version), [], "{healthy}");
+    }
+}
+
+#[test]
+fn what_leaves_everything_open_fits_every_profile() {
+    let mut definition: Value = serde_yaml::from_str(DEFINITION).unwrap();
+    definition["spec"]["versions"][0]["schema"]["openAPIV3Schema"] =
+        serde_json::json!({"type": "object", "x-kubernetes-preserve-unknown-fields": true});
+    for profile in built_in().unwrap() {
+        let gvk = Gvk::new("flow.example.org/v1", "Pump");
+        assert_eq!(misfits_with(&profile.spec, &gvk, &definition), []);
+    }
+}
+
+#[test]
+fn one_version_that_it_fits_is_enough_for_a_profile_that_comes() {
+    let mut definition: Value = serde_yaml::from_str(DEFINITION).unwrap();
+    let documents = PROFILE.trim_start_matches("---\n");
+    let profile: WorkloadProfile = serde_yaml::from_str(documents).unwrap();
+    let spec = WorkloadProfileSpec {
+        healthy_when: "object.status.phaze == 'Up'".to_owned(),
+        ..profile.spec
+    };
+    let told = |definition: &Value| misfits(&spec, &Schemas::new().with_definitions([definition]));
+    assert_eq!(told(&definition).len(), 1);
+    let versions = definition["spec"]["versions"].as_array_mut().unwrap();
+    let mut newer = versions[0].clone();
+    newer["name"] = "v2".into();
+    newer["schema"]["openAPIV3Schema"]["properties"]["status"]["properties"]["phaze"] =
+        serde_json::json!({"type": "string"});
+    versions.push(newer);
+    assert_eq!(told(&definition), []);
+    assert_eq!(misfits(&spec, &Schemas::new()), [], "its kind is not known");
 }

@@ -135,10 +135,12 @@ fn table_row(row: &Row<'_>, places: Places<'_>) -> String {
             let source = change.source.as_ref();
             let at = source.map(|at| places.line(at)).unwrap_or_default();
             let object = code(&change.key.to_string());
+            let notes = Some(notes(&one.shown)).filter(|notes| !notes.is_empty());
+            let notes: Vec<String> = images(&one.shown).into_iter().chain(notes).collect();
             format!(
                 "| {} | {object} | {at} | {} |\n",
                 symbol(&change.action),
-                notes(&one.shown)
+                notes.join("<br>")
             )
         }
         Row::Equal(many) | Row::Varied(many) => {
@@ -164,6 +166,16 @@ fn table_row(row: &Row<'_>, places: Places<'_>) -> String {
             )
         }
     }
+}
+
+/// Returns which images an object gets instead of which: what a reader looks for first.
+fn images(shown: &Shown<'_>) -> Option<String> {
+    let images = shown.images().into_iter();
+    let mut told: Vec<String> = images
+        .map(|(before, after)| format!("image {} → {}", code(&before), code(&after)))
+        .collect();
+    told.dedup();
+    (!told.is_empty()).then(|| named(&told, FIELDS))
 }
 
 /// Returns what changes, field by field where that is short.

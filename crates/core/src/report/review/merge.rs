@@ -37,8 +37,10 @@ fn left_out(summary: &Summary) -> Vec<String> {
     let mut parts = Vec::new();
     match summary.held_back {
         0 => {}
-        1 => parts.push("1 change waits for its intent".to_owned()),
-        held => parts.push(format!("{held} changes wait for their intents")),
+        1 => parts.push("1 change is held back until its intent applies it".to_owned()),
+        held => parts.push(format!(
+            "{held} changes are held back until their intents apply them"
+        )),
     }
     match summary.blocked {
         0 => {}

@@ -45,7 +45,7 @@ fn equal_changes_are_one_row_and_different_values_are_counted() {
     let table: Vec<&str> = short.lines().filter(|line| line.starts_with("| ✏️")).collect();
     insta::assert_snapshot!(table.join("\n"), @r#"
     | ✏️ change | `Deployment shop/other` | `a.yaml:1` | not tried on the server: nothing |
-    | ✏️ change | `Deployment shop/other` | `a.yaml:1` |  |
+    | ✏️ change | `Deployment shop/other` | `a.yaml:1` | image `other:1` → `other:2` |
     | ✏️ change | 1950 × `Deployment`: `shop/web-0000`, `shop/web-0001`, `shop/web-0002` and 1947 more | | `spec.template.spec.containers[main].image: web:1 → web:2` |
     | ✏️ change | 4 × `Deployment`: `shop/x-0`, `shop/x-1`, `shop/x-2` and 1 more | | `spec.template.spec.containers[main].image`: 4 different values |
     "#);
@@ -149,7 +149,7 @@ fn a_reader_is_told_what_happens_on_merge_and_with_which_control_plane() {
 
     compared with `https://karmada.example.com:5443`
 
-    **On merge**, cutover writes 1 change to this control plane; 1 change waits for its intent; 1 blocked change is left out, and the rest is carried out all the same; Migration shop/orders-to-west can begin at once.
+    **On merge**, cutover writes 1 change to this control plane; 1 change is held back until its intent applies it; 1 blocked change is left out, and the rest is carried out all the same; Migration shop/orders-to-west can begin at once.
     "#);
     // In Git alone, nobody knows.
     let offline = Review {
