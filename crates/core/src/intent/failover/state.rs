@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use super::{Interrupt, Operation, question};
+use super::{Interrupt, NEWEST_UNSEEN, Operation, question};
 use crate::api::{FailoverGate, MovedState, StateSource};
 use crate::intent::proof::Suspended;
 use cutover_karmada::name::ClusterName;
@@ -34,7 +34,11 @@ impl Operation<'_> {
             return Ok(of(StateSource::Preserved, values, evidence));
         }
         if let Some(known) = &self.status.last_known {
-            let evidence = format!("seen of the copy in {} at {}", known.cluster, known.at);
+            let mut evidence = format!("seen of the copy in {} at {}", known.cluster, known.at);
+            let findings = &self.status.common.findings;
+            if findings.iter().any(|finding| finding.code == NEWEST_UNSEEN) {
+                evidence.push_str("; whether there is a newer one was not visible");
+            }
             return Ok(of(StateSource::LastKnown, known.values.clone(), evidence));
         }
         if !self.needs_state()? {
