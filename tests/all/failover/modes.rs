@@ -7,7 +7,7 @@ use futures::{FutureExt, StreamExt};
 use serde_json::json;
 
 use super::stage::{
-    PLANS, fleet, guarded_in, known, last_move, one_writer, phase_is, plan, purge_mode, savepoint,
+    PLANS, fleet, guarded_in, known, last_move, one_writer, phase_is, plan, purge_mode, savepoint, snapshot,
     started_from, status, taint, tasks, tidy, untaint, until, unwell, well,
 };
 use crate::support::fleet::{CLAIMS, Fleet, JOBS, PINS, job};
@@ -323,6 +323,24 @@ async fn a_workload_that_a_policy_moves_unplanned_goes_on_from_its_last_known_st
     guarded_in(&fleet, "west").await;
     assert_eq!(started_from(&fleet, "west"), handle);
     one_writer(&fleet);
+}
+
+/// The operator puts no savepoint of a running job into its status, but into an object of its own.
+#[tokio::test(start_paused = true)]
+async fn a_savepoint_that_only_its_snapshot_shows_is_what_it_goes_on_from() {
+    let fleet = fleet().await;
+    plan(&fleet, json!({}));
+    guarded_in(&fleet, "east").await;
+    let handle = snapshot(&fleet, "east").await;
+    assert_ne!(started_from(&fleet, "east"), handle);
+    known(&fleet, &handle).await;
+    unwell(&fleet, "east");
+    let to = moved_from(&fleet, "east").await;
+    assert_eq!(started_from(&fleet, &to), handle);
+    assert_eq!(last_move(&fleet)["state"]["source"], "LastKnown");
+    one_writer(&fleet);
+    // What it left there is of a run that is over, whatever runs there later.
+    assert_eq!(status(&fleet)["lastKnown"]["values"]["savepoint"], handle);
 }
 
 /// Waits until it runs elsewhere, and returns where.
