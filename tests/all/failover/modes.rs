@@ -35,6 +35,22 @@ async fn an_application_that_fails_goes_on_elsewhere_from_its_last_known_state()
     one_writer(&fleet);
 }
 
+#[tokio::test(start_paused = true)]
+async fn a_template_that_a_copy_could_not_be_stopped_by_is_refused_before_anything_is_written() {
+    let fleet = fleet().await;
+    let mut template = job("orders:1.0");
+    let spec = template["spec"].as_object_mut().unwrap();
+    spec.remove("flinkConfiguration");
+    fleet.apply(&JOBS, template);
+    plan(&fleet, json!({}));
+    until(&fleet, "it is refused", |fleet| {
+        phase_is(fleet, FailoverPhase::Failed)
+    })
+    .await;
+    assert_eq!(status(&fleet)["findings"][0]["code"], "NoPlaceForPatch");
+    assert_eq!(fleet.count(&PINS), 0);
+}
+
 /// Whatever the template becomes, the pin holds every copy but that of whom it names.
 #[tokio::test(start_paused = true)]
 async fn a_template_that_another_tool_changes_at_any_moment_of_a_failover_leaves_one_writer() {

@@ -63,13 +63,7 @@ impl Operation<'_> {
         let profile = self.look_up_profile()?;
         let compiled = Profile::compile("in force", &profile)?;
         let mut findings = self.asked_findings(&profile);
-        for unmet in compiled.unmet(template)? {
-            let hint = unmet
-                .hint
-                .clone()
-                .unwrap_or_else(|| "fix the template".to_owned());
-            findings.push(Finding::new("TemplateUnfit", unmet.message.clone(), hint));
-        }
+        findings.extend(template_findings(template, &compiled)?);
         if !findings.is_empty() {
             return Err(Interrupt::Fail(findings));
         }
@@ -448,6 +442,17 @@ impl Operation<'_> {
         }
         Err(Interrupt::Requeue)
     }
+}
+
+/// Returns what a template lacks for copies of it to be held, stopped and started.
+fn template_findings(template: &Value, profile: &Profile) -> Result<Vec<Finding>, Interrupt> {
+    let unmet = profile.unmet(template)?.into_iter().map(|unmet| {
+        let hint = unmet.hint.clone();
+        let hint = hint.unwrap_or_else(|| "fix the template".to_owned());
+        Finding::new("TemplateUnfit", unmet.message.clone(), hint)
+    });
+    let unfit = pin::unfit(template, pin::lists_of(profile.spec()));
+    Ok(unmet.chain(unfit).collect())
 }
 
 /// Returns the one cluster that a binding lists.
