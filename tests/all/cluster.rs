@@ -175,6 +175,79 @@ async fn a_member_object_that_is_absent_is_told_from_a_cluster_that_is_unknown()
     }
 }
 
+/// A CRD that a member doesn't have is told from a member that can't be asked, and an unusual plural is looked up.
+#[tokio::test]
+async fn objects_of_a_kind_that_is_not_served_are_none_only_if_the_server_says_so() {
+    let snapshot = Gvk::new("flink.apache.org/v1beta1", "FlinkStateSnapshot");
+    let not_found = || refusal(404, "NotFound", json!({}));
+    let groups = |version: &str| {
+        let versions = json!([{"groupVersion": format!("flink.apache.org/{version}"), "version": version}]);
+        json!({"kind": "APIGroupList", "groups": [{"name": "flink.apache.org", "versions": versions}]})
+    };
+    let kinds = |plural: &str, kind: &str| {
+        let status = json!({"name": format!("{plural}/status"), "kind": kind, "namespaced": true});
+        let resource = json!({"name": plural, "kind": kind, "namespaced": true});
+        json!({"kind": "APIResourceList", "resources": [status, resource]})
+    };
+    let none = json!({"kind": "FlinkStateSnapshotList", "items": []});
+    let more = json!({"kind": "FlinkStateSnapshotList", "metadata": {"continue": "more"}, "items": [{}]});
+    let other = kinds("flinkdeployments", "FlinkDeployment");
+    let unusual = kinds("statesnapshots", "FlinkStateSnapshot");
+    let forbidden = refusal(403, "Forbidden", json!({}));
+    // What is answered, one after the other; whether it is known that there are none.
+    let cases: [(Vec<(u16, Value)>, bool); 8] = [
+        (vec![(200, none.clone())], true),
+        (vec![(404, not_found()), (200, groups("v1alpha1"))], true),
+        (
+            vec![(404, not_found()), (200, groups("v1beta1")), (200, other)],
+            true,
+        ),
+        (
+            vec![
+                (404, not_found()),
+                (200, groups("v1beta1")),
+                (200, unusual.clone()),
+                (200, none),
+            ],
+            true,
+        ),
+        (
+            vec![
+                (404, not_found()),
+                (200, groups("v1beta1")),
+                (200, unusual),
+                (404, not_found()),
+            ],
+            false,
+        ),
+        (vec![(404, not_found()), (404, not_found())], false),
+        (vec![(403, forbidden)], false),
+        (vec![(200, more)], false),
+    ];
+    for (answers, is_none) in cases {
+        let (script, count) = (Script::default(), answers.len());
+        let shown = format!("{answers:?}");
+        let cluster = script.cluster(move |number, _| {
+            let (code, body) = &answers[number as usize - 1];
+            says(*code, body)
+        });
+        let east = cluster.member(&ClusterName::new("east"));
+        let read = east
+            .list_where_served(&snapshot, Some("shop"), "job=orders")
+            .await;
+        match read.answer {
+            Answer::Found(found) => assert!(is_none && found.is_empty(), "{shown}"),
+            Answer::Unknown { .. } => assert!(!is_none, "{shown}"),
+            Answer::NotFound => panic!("{shown}"),
+        }
+        let asked = script.asked();
+        assert_eq!(asked.len(), count, "{asked:?}");
+        let first = "/apis/cluster.karmada.io/v1alpha1/clusters/east/proxy/apis/flink.apache.org/v1beta1/namespaces/shop/\
+                     flinkstatesnapshots?labelSelector=job%3Dorders&limit=500";
+        assert_eq!(asked[0].1, first);
+    }
+}
+
 #[tokio::test]
 async fn a_path_that_nobody_serves_says_nothing_about_an_object() {
     let script = Script::default();

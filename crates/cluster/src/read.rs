@@ -18,6 +18,9 @@ use super::object::{collection, escape, item, segment, with_type};
 use super::{Error, Result};
 use cutover_karmada::name::{ClusterName, Gvk};
 
+/// How many objects of one kind are read beside a copy; of more than that nothing is known.
+const BESIDE: usize = 500;
+
 /// An answer, and when the question was sent: the order of ticks is the order in time, for all reads of one [`Cluster`].
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Read<T> {
@@ -221,12 +224,96 @@ impl Reader {
         .await
     }
 
-    /// Reads KEDA's scaled objects of a namespace: none where their group is not served.
-    pub async fn scaled_objects(&self, namespace: Option<&str>) -> Read<Vec<Value>> {
-        let mut served = built_in("ScaledObject", "scaledobjects", true);
-        served.gvk = Gvk::new("keda.sh/v1alpha1", "ScaledObject");
-        // That a path is not found may be said by anything on the way: that a group is not among all groups, by the server alone.
-        let groups = self.ask(Ok("/apis".to_owned()), |answer| match answer {
+    /// Reads the objects of a kind that a label selector matches, where that kind may not be served: none where it isn't. More
+    /// than 500 are unknown. The kind is in an API group, and has a namespace.
+    pub async fn list_where_served(
+        &self,
+        gvk: &Gvk,
+        namespace: Option<&str>,
+        selector: &str,
+    ) -> Read<Vec<Value>> {
+        // Nearly every kind has this plural: what is the rule takes one request.
+        let guessed = Served {
+            gvk: gvk.clone(),
+            plural: format!("{}s", gvk.kind.to_lowercase()),
+            namespaced: true,
+            watchable: true,
+        };
+        let read = self.list_some(&guessed, namespace, selector).await;
+        if read.answer != Answer::NotFound {
+            return read;
+        }
+        let found = self.look_up(gvk).await;
+        match &found.answer {
+            Answer::Found(Some(served)) => {
+                let read = self.list_some(served, namespace, selector).await;
+                match read.answer {
+                    Answer::NotFound => Read {
+                        answer: Answer::unknown("a list was answered with 404"),
+                        ..read
+                    },
+                    _ => read,
+                }
+            }
+            _ => found.map(|_| Answer::Found(Vec::new())),
+        }
+    }
+
+    /// Reads a list of limited length. `NotFound`: the path was answered with a 404, by whomever.
+    async fn list_some(&self, served: &Served, namespace: Option<&str>, selector: &str) -> Read<Vec<Value>> {
+        let path = collection(served, namespace)
+            .map(|path| format!("{path}?labelSelector={}&limit={BESIDE}", escape(selector)));
+        self.ask(path, |answer| match answer {
+            Ok(body) => match parsed::<List<Value>>(&body) {
+                Ok(list) => complete(list, served),
+                Err(why) => Answer::unknown(why),
+            },
+            Err(error) if error.code() == 404 => Answer::NotFound,
+            Err(error) => Answer::unknown(error.to_string()),
+        })
+        .await
+    }
+
+    /// Returns how a kind is served here; `None` if the server says that it isn't.
+    async fn look_up(&self, gvk: &Gvk) -> Read<Option<Served>> {
+        let groups = self.groups().await;
+        let is_served = |group: &Group| {
+            let mut versions = group.versions.iter();
+            group.name == gvk.group && versions.any(|version| version.version == gvk.version)
+        };
+        match &groups.answer {
+            Answer::Found(all) if all.iter().any(is_served) => {}
+            _ => return groups.map(|_| Answer::Found(None)),
+        }
+        let path = format!("/apis/{}/{}", gvk.group, gvk.version);
+        self.ask(Ok(path), |answer| match answer {
+            Ok(body) => match parsed::<Kinds>(&body) {
+                Ok(all) if all.kind == "APIResourceList" => {
+                    let mut kinds = all.resources.into_iter();
+                    // A subresource may be of the same kind.
+                    let found = kinds.find(|found| found.kind == gvk.kind && !found.name.contains('/'));
+                    Answer::Found(found.map(|found| Served {
+                        gvk: gvk.clone(),
+                        plural: found.name,
+                        namespaced: found.namespaced,
+                        watchable: true,
+                    }))
+                }
+                Ok(other) => Answer::unknown(format!(
+                    "a {} was answered instead of a list of kinds",
+                    other.kind
+                )),
+                Err(why) => Answer::unknown(why),
+            },
+            Err(error) => Answer::unknown(error.to_string()),
+        })
+        .await
+    }
+
+    /// Reads the API groups of the server. That a path is not found may be said by anything on the way: that a group is not among
+    /// all groups, by the server alone.
+    async fn groups(&self) -> Read<Vec<Group>> {
+        self.ask(Ok("/apis".to_owned()), |answer| match answer {
             Ok(body) => match parsed::<Groups>(&body) {
                 Ok(all) if all.kind == "APIGroupList" => Answer::Found(all.groups),
                 Ok(other) => Answer::unknown(format!(
@@ -236,8 +323,15 @@ impl Reader {
                 Err(why) => Answer::unknown(why),
             },
             Err(error) => Answer::unknown(error.to_string()),
-        });
-        let groups = groups.await;
+        })
+        .await
+    }
+
+    /// Reads KEDA's scaled objects of a namespace: none where their group is not served.
+    pub async fn scaled_objects(&self, namespace: Option<&str>) -> Read<Vec<Value>> {
+        let mut served = built_in("ScaledObject", "scaledobjects", true);
+        served.gvk = Gvk::new("keda.sh/v1alpha1", "ScaledObject");
+        let groups = self.groups().await;
         match &groups.answer {
             Answer::Found(all) if all.iter().any(|group| group.name == served.gvk.group) => {
                 self.list(&served, namespace, None).await
@@ -309,6 +403,29 @@ struct Groups {
 #[derive(Deserialize)]
 struct Group {
     name: String,
+    #[serde(default)]
+    versions: Vec<GroupVersion>,
+}
+
+#[derive(Deserialize)]
+struct GroupVersion {
+    version: String,
+}
+
+/// The kinds that a version of a group has.
+#[derive(Deserialize)]
+struct Kinds {
+    kind: String,
+    #[serde(default)]
+    resources: Vec<ServedKind>,
+}
+
+#[derive(Deserialize)]
+struct ServedKind {
+    name: String,
+    kind: String,
+    #[serde(default)]
+    namespaced: bool,
 }
 
 #[derive(Default, Deserialize)]

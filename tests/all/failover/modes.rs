@@ -7,7 +7,7 @@ use futures::{FutureExt, StreamExt};
 use serde_json::json;
 
 use super::stage::{
-    PLANS, fleet, guarded_in, known, last_move, one_writer, phase_is, plan, purge_mode, savepoint,
+    PLANS, fleet, guarded_in, known, last_move, one_writer, phase_is, plan, purge_mode, savepoint, snapshot,
     started_from, status, taint, tasks, tidy, untaint, until, unwell, well,
 };
 use crate::support::fleet::{CLAIMS, Fleet, JOBS, PINS, job};
@@ -33,6 +33,22 @@ async fn an_application_that_fails_goes_on_elsewhere_from_its_last_known_state()
     one_writer(&fleet);
     tidy(&fleet, &to).await;
     one_writer(&fleet);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_template_that_a_copy_could_not_be_stopped_by_is_refused_before_anything_is_written() {
+    let fleet = fleet().await;
+    let mut template = job("orders:1.0");
+    let spec = template["spec"].as_object_mut().unwrap();
+    spec.remove("flinkConfiguration");
+    fleet.apply(&JOBS, template);
+    plan(&fleet, json!({}));
+    until(&fleet, "it is refused", |fleet| {
+        phase_is(fleet, FailoverPhase::Failed)
+    })
+    .await;
+    assert_eq!(status(&fleet)["findings"][0]["code"], "NoPlaceForPatch");
+    assert_eq!(fleet.count(&PINS), 0);
 }
 
 /// Whatever the template becomes, the pin holds every copy but that of whom it names.
@@ -323,6 +339,24 @@ async fn a_workload_that_a_policy_moves_unplanned_goes_on_from_its_last_known_st
     guarded_in(&fleet, "west").await;
     assert_eq!(started_from(&fleet, "west"), handle);
     one_writer(&fleet);
+}
+
+/// The operator puts no savepoint of a running job into its status, but into an object of its own.
+#[tokio::test(start_paused = true)]
+async fn a_savepoint_that_only_its_snapshot_shows_is_what_it_goes_on_from() {
+    let fleet = fleet().await;
+    plan(&fleet, json!({}));
+    guarded_in(&fleet, "east").await;
+    let handle = snapshot(&fleet, "east").await;
+    assert_ne!(started_from(&fleet, "east"), handle);
+    known(&fleet, &handle).await;
+    unwell(&fleet, "east");
+    let to = moved_from(&fleet, "east").await;
+    assert_eq!(started_from(&fleet, &to), handle);
+    assert_eq!(last_move(&fleet)["state"]["source"], "LastKnown");
+    one_writer(&fleet);
+    // What it left there is of a run that is over, whatever runs there later.
+    assert_eq!(status(&fleet)["lastKnown"]["values"]["savepoint"], handle);
 }
 
 /// Waits until it runs elsewhere, and returns where.

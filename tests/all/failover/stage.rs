@@ -7,6 +7,7 @@ use cutover::api::FailoverPhase;
 use cutover::reconcile::intents::NoFailpoints;
 use cutover::sandbox::WorldOptions;
 use cutover::sandbox::api::{DeleteOptions, Resource, WriteOptions};
+use cutover::sandbox::member::flink::snapshots;
 use serde_json::{Value, json};
 
 use crate::support::fleet::{Fleet, JOBS, POLICIES};
@@ -168,6 +169,34 @@ pub async fn savepoint(fleet: &Fleet, cluster: &str) -> String {
     fleet.patch(&JOBS, "orders", json!({"spec": {"job": {"state": "running"}}}));
     until(fleet, "it runs again", |fleet| fleet.is_settled_in(cluster)).await;
     path(fleet).unwrap()
+}
+
+const SNAPSHOTS: Resource = Resource::new("flink.apache.org", "flinkstatesnapshots");
+
+/// A savepoint is taken of the job while it runs on: returns the handle.
+pub async fn snapshot(fleet: &Fleet, cluster: &str) -> String {
+    let member = fleet.world.member(cluster);
+    member.api.install(&snapshots::definition()).unwrap();
+    member.simulators(cutover::sandbox::member::Simulators::take_snapshots);
+    // Times of creation are in seconds: it is seen to be younger than the copy.
+    tokio::time::sleep(Duration::from_secs(2)).await;
+    let asked = json!({
+        "apiVersion": "flink.apache.org/v1beta1", "kind": "FlinkStateSnapshot",
+        "metadata": {"name": "orders-by-hand", "namespace": "shop"},
+        "spec": {"jobReference": {"kind": "FlinkDeployment", "name": "orders"}, "savepoint": {"disposeOnDelete": false}},
+    });
+    let writer = WriteOptions::manager("somebody");
+    member
+        .api
+        .create(&SNAPSHOTS, Some("shop"), asked, &writer)
+        .unwrap();
+    let taken = |fleet: &Fleet| {
+        let member = fleet.world.member(cluster);
+        let snapshot = member.api.get(&SNAPSHOTS, Some("shop"), "orders-by-hand").ok()?;
+        Some(snapshot["status"]["path"].as_str()?.to_owned())
+    };
+    until(fleet, "a savepoint is taken", |fleet| taken(fleet).is_some()).await;
+    taken(fleet).unwrap()
 }
 
 /// Waits until the plan has noted this handle, and Git has it.

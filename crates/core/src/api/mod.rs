@@ -49,7 +49,8 @@ pub use moves::{
 pub use offer::{Offer, quoted};
 pub use pin_state::PinState;
 pub use profile::{
-    AppliesTo, CaptureRule, NeededObject, Pods, Requirement, StartsOver, WorkloadProfile, WorkloadProfileSpec,
+    AppliesTo, CaptureRule, HandleObjects, LastKnownRule, NeededObject, Pods, Requirement, StartsOver,
+    WorkloadProfile, WorkloadProfileSpec,
 };
 pub use rebalance::{Occasion, Rebalance, RebalanceSpec, RebalanceStatus};
 pub use replica_shift::{

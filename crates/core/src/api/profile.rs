@@ -77,9 +77,10 @@ pub struct WorkloadProfileSpec {
     /// The handles stand in the stopped copy until it is let run again: Git need not have them before another one runs.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub handle_stays: bool,
-    /// The newest handle that a running copy shows, without being stopped: the first rule of a name that finds one.
+    /// The newest handle of a running copy, without stopping it: the first rule of a name that finds one, or of those with a time the
+    /// one with the latest.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub last_known: Vec<CaptureRule>,
+    pub last_known: Vec<LastKnownRule>,
     /// The handle that a running copy was started from; a JSONPath.
     pub in_use: Option<String>,
     /// Pods that hold the state of a run in memory alone: a restart of one of them is reported.
@@ -91,14 +92,12 @@ pub struct WorkloadProfileSpec {
 impl WorkloadProfileSpec {
     /// Returns whether the handle of that name is a secret.
     pub fn is_secret(&self, handle: &str) -> bool {
-        let mut rules = self.capture.iter().chain(&self.last_known);
-        rules.any(|rule| rule.secret && rule.name == handle)
+        self.capture.iter().any(|rule| rule.secret && rule.name == handle)
     }
 
     /// Returns whether any handle is a secret.
     pub fn has_secrets(&self) -> bool {
-        let mut rules = self.capture.iter().chain(&self.last_known);
-        rules.any(|rule| rule.secret)
+        self.capture.iter().any(|rule| rule.secret)
     }
 }
 
@@ -176,14 +175,53 @@ pub struct CaptureRule {
     pub name: String,
     /// Where the handle stands in the stopped object.
     pub json_path: String,
-    /// Whether a stopped copy without this handle has no state that can be handed over. Without meaning in `lastKnown`.
+    /// Whether a stopped copy without this handle has no state that can be handed over.
     #[serde(default)]
     pub required: bool,
     /// The handle is a secret: Git, messages and every status show a digest in its place. The journal of the intent has its value.
-    /// Every rule of the same name is about a secret then.
+    /// Every rule of the same name, of `lastKnown` too, is about a secret then.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub secret: bool,
     /// The handle was made by this suspension and can be used in another cluster.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub valid_when: Option<String>,
+}
+
+/// Where the newest state handle of a copy that runs may be found.
+#[skip_serializing_none]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct LastKnownRule {
+    /// The handle's name in `capture`.
+    pub name: String,
+    /// Objects beside the copy that show the handle: those that were created after the copy. Absent: the copy itself.
+    pub from: Option<HandleObjects>,
+    /// Where the handle stands in the object.
+    pub json_path: String,
+    /// CEL over `object`: the handle is complete, and can be used in another cluster.
+    pub valid_when: Option<String>,
+    /// When the state was saved: a JSONPath of a time, or of milliseconds since 1970. Absent for objects beside the copy: their
+    /// `creationTimestamp`.
+    pub newest_by: Option<String>,
+    /// A regular expression with one group. The copy's `runId` has to begin with what that finds in the handle: it was made by the
+    /// run that goes on, and is newer than what this run was started from.
+    pub run_pattern: Option<String>,
+}
+
+/// Objects of the workload's namespace, in the cluster of a copy. A kind that is not served there has none.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct HandleObjects {
+    /// For instance `flink.apache.org/v1beta1`.
+    pub api_version: String,
+    /// The kind, for instance `FlinkStateSnapshot`.
+    pub kind: String,
+    /// A label selector, in which `${cluster}`, `${namespace}` and `${name}` may be used.
+    pub label_selector: String,
+}
+
+impl HandleObjects {
+    pub fn gvk(&self) -> Gvk {
+        Gvk::new(&self.api_version, &self.kind)
+    }
 }

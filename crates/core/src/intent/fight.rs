@@ -193,13 +193,22 @@ pub fn with_pin(
     overrides::effective(template, cluster, &cluster_wide, &namespaced)
 }
 
-/// Returns whether two manifests differ in anything but what is ignored, and annotations.
+/// Returns whether two manifests differ in anything but what is ignored, and the marker of a pin. Other annotations count: operators
+/// go by some.
 pub(super) fn differ(mut one: Value, mut other: Value, ignored: &[String]) -> bool {
+    let marker = format!("/metadata/annotations/{}", MARKER_ANNOTATION.replace('/', "~1"));
     for manifest in [&mut one, &mut other] {
         for pointer in ignored {
             remove(manifest, pointer);
         }
-        remove(manifest, "/metadata/annotations");
+        remove(manifest, &marker);
+        // What a pin adds to a template without any leaves none as well.
+        for map in ["/metadata/annotations", "/metadata/labels"] {
+            let is_empty = |map: &Value| map.as_object().is_some_and(serde_json::Map::is_empty);
+            if manifest.pointer(map).is_some_and(is_empty) {
+                remove(manifest, map);
+            }
+        }
     }
     one != other
 }
@@ -281,6 +290,18 @@ mod tests {
     }
 
     const STATE: &str = "/spec/job/state";
+
+    #[test]
+    fn an_annotation_that_goes_with_a_pin_matters_and_its_marker_does_not() {
+        let annotated = |annotations: Value| json!({"metadata": {"annotations": annotations}, "spec": {}});
+        let bare = json!({"metadata": {}, "spec": {}});
+        let marked = annotated(json!({MARKER_ANNOTATION: "uid.1.1"}));
+        assert!(!differ(marked, bare.clone(), &[]));
+        let paused = annotated(json!({MARKER_ANNOTATION: "uid.1.1", "example.org/paused": "true"}));
+        assert!(differ(paused.clone(), bare.clone(), &[]));
+        let ignored = ["/metadata/annotations/example.org~1paused".to_owned()];
+        assert!(!differ(paused, bare, &ignored));
+    }
 
     #[test]
     fn only_a_policy_that_names_the_workload_and_sorts_after_the_pin_undoes_it() {

@@ -5,6 +5,8 @@
 //! Holding is always by `exclude`, so a cluster that joins or is listed later is born held.
 
 mod named;
+mod overriders;
+mod place;
 mod trial;
 
 use std::borrow::Cow;
@@ -12,9 +14,8 @@ use std::collections::BTreeMap;
 use std::fmt;
 use std::sync::Arc;
 
-use serde_json::json;
-
 pub use named::{Holds, Named};
+pub use place::{lists_of, unfit};
 pub use trial::{Failed, HERE, Role, has_to_stay, trial};
 
 use super::effect::Exactly;
@@ -23,7 +24,7 @@ use crate::api::{MARKER_ANNOTATION, PIN_FINALIZER, PatchOp, PinnedRule};
 use cutover_karmada::name::{ClusterName, ObjectKey};
 use cutover_karmada::{
     ClusterAffinity, MapOverrider, Operator, OverridePolicy, OverrideRule, OverrideSpec, Overriders,
-    PlaintextOverrider, ResourceSelector, meta,
+    ResourceSelector, meta,
 };
 
 /// Label of every object that an intent made for itself.
@@ -363,7 +364,8 @@ impl Pin {
     /// Karmada applies it, and it can be changed.
     pub fn is_written_as(&self, policy: &OverridePolicy) -> bool {
         let wanted = self.spec();
-        policy.spec.override_rules == wanted.override_rules
+        let (there, wanted) = (&policy.spec.override_rules, &wanted.override_rules);
+        (there == wanted || overriders::as_written_now(there) == *wanted)
             && self.means(policy)
             && policy
                 .metadata
@@ -436,7 +438,7 @@ pub fn owner_of(policy: &OverridePolicy) -> Option<&String> {
 fn compiled<'r>(rules: impl Iterator<Item = &'r Rule>) -> Vec<OverrideRule> {
     let rule = |rule: &Rule| OverrideRule {
         target_cluster: rule.place.target(),
-        overriders: plaintext(&rule.patches),
+        overriders: overriders::overriders(&rule.patches),
         ..OverrideRule::default()
     };
     rules.map(rule).collect()
@@ -465,7 +467,7 @@ pub fn writer_of(live: &OverridePolicy) -> &[OverrideRule] {
     let is_hold = |rule: &OverrideRule| {
         let target = rule.target_cluster.as_ref();
         let names = target.and_then(|target| target.cluster_names.as_ref());
-        rule.overriders.annotations_overrider.is_empty() && names.is_none_or(Vec::is_empty)
+        !overriders::is_marking(rule) && names.is_none_or(Vec::is_empty)
     };
     &rules[rules.iter().rposition(is_hold).unwrap_or(0)..]
 }
@@ -478,7 +480,7 @@ fn place_of(live: &OverridePolicy, rules: &[PinnedRule]) -> Option<std::ops::Ran
         return Some(0..0);
     }
     let all = &live.spec.override_rules;
-    let before = &all[..all.len() - writer_of(live).len()];
+    let before = overriders::as_written_now(&all[..all.len() - writer_of(live).len()]);
     let from = before.windows(wanted.len()).position(|some| *some == *wanted)?;
     Some(from..from + wanted.len())
 }
@@ -493,25 +495,6 @@ pub fn without(live: &OverridePolicy, rules: &[PinnedRule]) -> Option<OverridePo
     let mut left = live.clone();
     left.spec.override_rules.drain(place_of(live, rules)?);
     Some(left)
-}
-
-fn plaintext(patches: &[PatchOp]) -> Overriders {
-    Overriders {
-        plaintext: patches
-            .iter()
-            .map(|patch| PlaintextOverrider {
-                path: patch.path.clone(),
-                operator: match patch.op.as_str() {
-                    "remove" => Operator::Remove,
-                    "replace" => Operator::Replace,
-                    _ => Operator::Add,
-                },
-                value: patch.value.clone().unwrap_or_else(|| json!(null)),
-                ..PlaintextOverrider::default()
-            })
-            .collect(),
-        ..Overriders::default()
-    }
 }
 
 /// Why a pin may be written.
@@ -614,11 +597,7 @@ impl PinWrite {
         let mut policy = live.clone();
         let mut rules = compiled(differences.iter());
         let may_run = writer_of(live).iter();
-        rules.extend(
-            may_run
-                .filter(|rule| rule.overriders.annotations_overrider.is_empty())
-                .cloned(),
-        );
+        rules.extend(may_run.filter(|rule| !overriders::is_marking(rule)).cloned());
         rules.push(marks(marker));
         policy.spec.override_rules = rules;
         policy.metadata.managed_fields = None;

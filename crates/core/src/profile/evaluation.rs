@@ -3,11 +3,13 @@
 use serde_json::Value;
 
 use super::expression::{Expression, Found, Seen};
+use super::last_known;
 use super::mistakes::conditions;
 use super::path::Path;
 use super::pods::selectors;
+use super::template::Site;
 use super::{Error, NoCapture, Rule, handle_at, names_at, secrets_in, text_at};
-use crate::api::{CaptureRule, SecretHandles, WorkloadProfileSpec};
+use crate::api::{CaptureRule, LastKnownRule, SecretHandles, WorkloadProfileSpec};
 use crate::redact::Secrets;
 
 /// One expression, path or selector of a profile, evaluated.
@@ -37,6 +39,8 @@ pub enum Says {
     Value(String),
     /// There is nothing at a path.
     Nothing,
+    /// It is about objects beside this one.
+    Beside,
     /// It can't be compiled, or has no value on this object: nothing is decided by it.
     Fails(String),
 }
@@ -63,8 +67,8 @@ pub fn evaluate(spec: &WorkloadProfileSpec, object: &Value) -> Vec<Evaluated> {
     }));
     rows.extend(conditions(spec).map(|(pointer, cel)| on.judge(pointer, cel)));
     rows.extend(on.pods(spec));
-    rows.extend(on.rules("capture", &spec.capture));
-    rows.extend(on.rules("lastKnown", &spec.last_known));
+    rows.extend(on.captured(&spec.capture));
+    rows.extend(on.last_known(&spec.last_known));
     rows.extend(on.look("inUse", spec.in_use.as_ref()));
     let keeps = spec.starts_over.iter().filter_map(|rule| rule.unless.as_ref());
     rows.extend(keeps.map(|unless| on.judge("/spec/startsOver/unless".to_owned(), unless)));
@@ -129,17 +133,46 @@ impl On<'_> {
         .collect()
     }
 
-    fn rules(&self, list: &str, rules: &[CaptureRule]) -> Vec<Evaluated> {
+    fn captured(&self, rules: &[CaptureRule]) -> Vec<Evaluated> {
         let mut rows = Vec::new();
         for (index, rule) in rules.iter().enumerate() {
-            let at = format!("/spec/{list}/{index}");
-            let says = match list {
-                "capture" => self.handle(rule),
-                _ => self.text(&rule.json_path),
-            };
-            rows.push(row(format!("{at}/jsonPath"), &rule.json_path, Vec::new(), says));
+            let at = format!("/spec/capture/{index}");
+            let (path, says) = (&rule.json_path, self.handle(rule));
+            rows.push(row(format!("{at}/jsonPath"), path, Vec::new(), says));
             let valid = rule.valid_when.as_ref();
             rows.extend(valid.map(|valid| self.judge(format!("{at}/validWhen"), valid)));
+        }
+        rows
+    }
+
+    fn last_known(&self, rules: &[LastKnownRule]) -> Vec<Evaluated> {
+        let mut rows = Vec::new();
+        for (index, rule) in rules.iter().enumerate() {
+            let at = format!("/spec/lastKnown/{index}");
+            let paths = [
+                ("jsonPath", Some(&rule.json_path)),
+                ("newestBy", rule.newest_by.as_ref()),
+            ];
+            let paths = paths.into_iter().filter_map(|(field, path)| Some((field, path?)));
+            let valid = rule.valid_when.as_ref();
+            let Some(from) = &rule.from else {
+                rows.extend(
+                    paths
+                        .map(|(field, path)| row(format!("{at}/{field}"), path, Vec::new(), self.text(path))),
+                );
+                rows.extend(valid.map(|valid| self.judge(format!("{at}/validWhen"), valid)));
+                continue;
+            };
+            let says = match last_known::selector(from, Site::unplaced(self.object)) {
+                Ok(selector) => Says::Value(self.secrets.scrub(&selector)),
+                Err(error) => self.fails(&error),
+            };
+            let pointer = format!("{at}/from/labelSelector");
+            rows.push(row(pointer, &from.label_selector, Vec::new(), says));
+            let written = paths.chain(valid.map(|valid| ("validWhen", valid)));
+            rows.extend(
+                written.map(|(field, source)| row(format!("{at}/{field}"), source, Vec::new(), Says::Beside)),
+            );
         }
         rows
     }
@@ -294,6 +327,19 @@ mod tests {
             Says::Value("a, b".to_owned())
         );
         assert_eq!(said("$.spec.executor.configMaps[*].name"), Says::Nothing);
+    }
+
+    #[test]
+    fn what_is_about_objects_beside_the_copy_says_nothing_of_it() {
+        let rows = evaluate(&flink(), &stopped());
+        let selector = "job-reference.kind=FlinkDeployment,job-reference.name=orders";
+        assert_eq!(
+            says(&rows, "lastKnown[2].from.labelSelector"),
+            Says::Value(selector.to_owned())
+        );
+        for field in ["jsonPath", "newestBy", "validWhen"] {
+            assert_eq!(says(&rows, &format!("lastKnown[2].{field}")), Says::Beside);
+        }
     }
 
     #[test]

@@ -50,15 +50,29 @@ pub fn mistakes(spec: &WorkloadProfileSpec) -> Vec<Mistake> {
         let message = error.to_string();
         Some(Mistake { pointer, message })
     });
-    expressions.chain(paths).chain(selector).collect()
+    let last_known = super::last_known::mistakes(spec);
+    expressions
+        .chain(paths)
+        .chain(selector)
+        .chain(last_known)
+        .collect()
 }
 
-/// Returns the expressions of a profile as they are written, by where they stand; without those that [`mistakes`] tells of.
+/// Returns the expressions of a profile about the kind that it is for as they are written, by where they stand; without those that
+/// [`mistakes`] tells of.
 pub(crate) fn trees(spec: &WorkloadProfileSpec) -> Vec<(String, IdedExpr)> {
     if check_count(spec).is_err() {
         return Vec::new();
     }
+    let of_others: Vec<String> = spec
+        .last_known
+        .iter()
+        .enumerate()
+        .filter(|(_, rule)| rule.from.is_some())
+        .map(|(index, _)| format!("/spec/lastKnown/{index}/validWhen"))
+        .collect();
     let all = expressions(spec).into_iter();
+    let all = all.filter(|(pointer, _)| !of_others.contains(pointer));
     all.filter_map(|(pointer, source)| Some((pointer, expression::tree(source).ok()?)))
         .collect()
 }
@@ -126,10 +140,9 @@ pub(super) fn expressions(spec: &WorkloadProfileSpec) -> Vec<(String, &str)> {
         let pointer = format!("/spec/requires/{index}/cel");
         (pointer, requirement.cel.as_str())
     });
-    let valid = rules(spec).filter_map(|(pointer, rule)| {
-        let source = rule.valid_when.as_deref()?;
-        Some((format!("{pointer}/validWhen"), source))
-    });
+    let captured = spec.capture.iter().map(|rule| rule.valid_when.as_deref());
+    let known = spec.last_known.iter().map(|rule| rule.valid_when.as_deref());
+    let valid = placed("capture", "validWhen", captured).chain(placed("lastKnown", "validWhen", known));
     let starts_over = spec.starts_over.iter().filter_map(|rule| {
         let source = rule.unless.as_deref()?;
         Some(("/spec/startsOver/unless".to_owned(), source))
@@ -147,8 +160,12 @@ pub(super) fn paths(spec: &WorkloadProfileSpec) -> Vec<(String, &str)> {
     let single = single
         .into_iter()
         .filter_map(|(name, path)| Some((format!("/spec/{name}"), path?.as_str())));
-    let of_rules =
-        rules(spec).map(|(pointer, rule)| (format!("{pointer}/jsonPath"), rule.json_path.as_str()));
+    let captured = spec.capture.iter().map(|rule| Some(rule.json_path.as_str()));
+    let known = spec.last_known.iter().map(|rule| Some(rule.json_path.as_str()));
+    let newest = spec.last_known.iter().map(|rule| rule.newest_by.as_deref());
+    let of_rules = placed("capture", "jsonPath", captured)
+        .chain(placed("lastKnown", "jsonPath", known))
+        .chain(placed("lastKnown", "newestBy", newest));
     let needs = spec.needs.iter().enumerate().map(|(index, need)| {
         let pointer = format!("/spec/needs/{index}/jsonPath");
         (pointer, need.json_path.as_str())
@@ -156,10 +173,12 @@ pub(super) fn paths(spec: &WorkloadProfileSpec) -> Vec<(String, &str)> {
     single.chain(of_rules).chain(needs).collect()
 }
 
-fn rules(spec: &WorkloadProfileSpec) -> impl Iterator<Item = (String, &crate::api::CaptureRule)> {
-    let lists = [("capture", &spec.capture), ("lastKnown", &spec.last_known)];
-    lists.into_iter().flat_map(|(name, rules)| {
-        let rules = rules.iter().enumerate();
-        rules.map(move |(index, rule)| (format!("/spec/{name}/{index}"), rule))
-    })
+/// Returns what the rules of a list say in a field, by where it stands.
+fn placed<'s>(
+    list: &'static str,
+    field: &'static str,
+    sources: impl Iterator<Item = Option<&'s str>>,
+) -> impl Iterator<Item = (String, &'s str)> {
+    let sources = sources.enumerate();
+    sources.filter_map(move |(index, source)| Some((format!("/spec/{list}/{index}/{field}"), source?)))
 }

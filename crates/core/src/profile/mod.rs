@@ -6,6 +6,7 @@ pub mod catalog;
 mod evaluation;
 mod expression;
 mod immovable;
+mod last_known;
 mod mistakes;
 pub mod outline;
 mod patches;
@@ -28,6 +29,8 @@ pub use evaluation::{Evaluated, Says, evaluate, field};
 use expression::Expression;
 pub use expression::{Found, Seen};
 pub use immovable::{IMMOVABLE, Immovable, no_profile, why_immovable};
+use last_known::KnownRule;
+pub use last_known::Newest;
 pub(crate) use mistakes::trees;
 pub use mistakes::{Misfit, Mistake, mistakes, mistakes_of_checks};
 pub use patches::patch_mistakes;
@@ -96,7 +99,7 @@ struct Compiled {
     finished: Option<Expression>,
     ran: Option<Expression>,
     capture: Vec<Rule>,
-    last_known: Vec<Rule>,
+    last_known: Vec<KnownRule>,
     in_use: Option<Path>,
     /// What is in use is a secret.
     uses_secret: bool,
@@ -146,18 +149,16 @@ impl Compiled {
         let optional = |field, source: &Option<String>| {
             source.as_deref().map(|source| compile(field, source)).transpose()
         };
-        let rules = |field, rules: &[CaptureRule]| {
-            let rules = rules.iter().map(|rule| {
-                Ok(Rule {
-                    name: rule.name.clone(),
-                    required: rule.required,
-                    secret: spec.is_secret(&rule.name),
-                    path: Path::parse(&rule.json_path)?,
-                    valid: optional(field, &rule.valid_when)?,
-                })
-            });
-            rules.collect::<Result<_, Error>>()
+        let rule = |rule: &CaptureRule| -> Result<Rule, Error> {
+            Ok(Rule {
+                name: rule.name.clone(),
+                required: rule.required,
+                secret: spec.is_secret(&rule.name),
+                path: Path::parse(&rule.json_path)?,
+                valid: optional("capture.validWhen", &rule.valid_when)?,
+            })
         };
+        let last_known = spec.last_known.iter().map(|rule| KnownRule::compile(name, rule, spec.is_secret(&rule.name)));
         let path = |source: &Option<String>| source.as_deref().map(Path::parse).transpose();
         let starts_over = spec.starts_over.as_ref().map(|rule| {
             let selector = rule.label_selector.parse().map_err(|error| Error::Invalid {
@@ -175,8 +176,8 @@ impl Compiled {
             failed: optional("failedWhen", &spec.failed_when)?,
             finished: optional("finishedWhen", &spec.finished_when)?,
             ran: optional("ranWhen", &spec.ran_when)?,
-            capture: rules("capture.validWhen", &spec.capture)?,
-            last_known: rules("lastKnown.validWhen", &spec.last_known)?,
+            capture: spec.capture.iter().map(rule).collect::<Result<_, Error>>()?,
+            last_known: last_known.collect::<Result<_, _>>()?,
             in_use: path(&spec.in_use)?,
             uses_secret: uses_secret(spec),
             run_id: path(&spec.run_id)?,
@@ -407,22 +408,29 @@ impl Profile {
         Ok(values)
     }
 
-    /// Returns the newest handles that a copy shows without being stopped; what can't be judged isn't one.
-    pub fn last_known(&self, object: &Value) -> Result<BTreeMap<String, String>, Error> {
-        let mut values = BTreeMap::new();
-        for rule in &self.0.last_known {
-            if values.contains_key(&rule.name) {
-                continue;
-            }
-            let is_valid = rule
-                .valid
-                .as_ref()
-                .is_none_or(|valid| valid.holds(object).unwrap_or(false));
-            if let Some(value) = text_at(object, &rule.path)?.filter(|_| is_valid) {
-                values.insert(rule.name.clone(), rule.shown(value));
-            }
-        }
-        Ok(values)
+    /// Returns the newest handles of a copy that was not stopped; what can't be judged isn't one. `beside`: what was seen of the
+    /// objects that [`Self::beside`] names.
+    pub fn last_known(&self, copy: &Value, beside: &BTreeMap<usize, &[Value]>) -> Result<Newest, Error> {
+        let run = self.run_id(copy)?;
+        last_known::newest(&self.0.last_known, copy, run.as_deref(), beside)
+    }
+
+    /// Returns whether the run that a copy shows has made the handle that a rule of `lastKnown` finds; where the rule can't tell, it
+    /// has not.
+    pub fn is_of_this_run(&self, rule: usize, handles: &BTreeMap<String, String>, copy: &Value) -> bool {
+        let rule = self.0.last_known.get(rule);
+        let run = self.run_id(copy).ok().flatten();
+        rule.is_some_and(|rule| rule.made(handles, run.as_deref()))
+    }
+
+    /// Returns the objects beside a copy that may show a newer handle than itself: of each rule of `lastKnown` that is about others,
+    /// by its place, their kind and the label selector that finds them.
+    pub fn beside(&self, site: Site<'_>) -> Vec<(usize, Gvk, Result<String, Error>)> {
+        let rules = self.0.spec.last_known.iter().enumerate();
+        let beside = rules.filter_map(|(index, rule)| Some((index, rule.from.as_ref()?)));
+        beside
+            .map(|(index, from)| (index, from.gvk(), last_known::selector(from, site)))
+            .collect()
     }
 
     /// Returns what the secret handles are that an object shows: those of which everything else here returns what stands for them.
@@ -475,10 +483,14 @@ fn uses_secret(spec: &WorkloadProfileSpec) -> bool {
 /// Returns what the secret handles are that an object shows, whatever else is wrong with the profile.
 fn secrets_in(spec: &WorkloadProfileSpec, object: &Value) -> SecretHandles {
     let mut secrets = SecretHandles::default();
-    let rules = spec.capture.iter().chain(&spec.last_known);
-    let secret = rules.filter(|rule| spec.is_secret(&rule.name));
+    let captured = spec.capture.iter().map(|rule| (&rule.name, &rule.json_path));
+    let known = spec
+        .last_known
+        .iter()
+        .map(|rule| (&rule.name, &rule.json_path));
+    let secret = captured.chain(known).filter(|(name, _)| spec.is_secret(name));
     let in_use = spec.in_use.iter().filter(|_| uses_secret(spec));
-    for path in secret.map(|rule| &rule.json_path).chain(in_use) {
+    for path in secret.map(|(_, path)| path).chain(in_use) {
         if let Ok(Some(value)) = Path::parse(path).and_then(|path| text_at(object, &path)) {
             secrets.add(&value);
         }

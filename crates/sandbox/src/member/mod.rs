@@ -285,6 +285,16 @@ impl Simulators {
         self.runtime.spawn(kind::run(client, context, kind));
     }
 
+    /// Takes the savepoints that `FlinkStateSnapshot`s ask for, until the operators crash or restart. The member has their definition.
+    pub fn take_snapshots(&mut self) {
+        self.operators.spawn(flink::snapshots::run(
+            self.client.0.clone(),
+            Arc::clone(&self.context),
+            self.jobs.clone(),
+            self.gate.clone(),
+        ));
+    }
+
     /// Freezes the operators where they are; jobs run on.
     pub fn freeze(&self) {
         self.gate.set(false);

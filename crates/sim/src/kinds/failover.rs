@@ -2,7 +2,7 @@ use cutover_core::api::{
     FailoverApproval, FailoverPhase as Phase, FailoverPlanSpec, FailoverPlanStatus, Finding, OpenQuestion,
 };
 use cutover_core::intent::custody::canary_name;
-use cutover_core::intent::failover::{self, Snapshot};
+use cutover_core::intent::failover::{self, Beside, Snapshot};
 use cutover_core::intent::{Seen, Step};
 
 use super::snapshot;
@@ -23,9 +23,21 @@ impl Kind for FailoverPlan {
         let canary = journal.map(|journal| canary_name(&intent.uid, journal.round, journal.fence.canary));
         let kept = view.of_git(|git| git.kept(&intent.uid).map(|kept| kept.status.clone()));
         let borrowers = view.others.borrowers.clone();
+        let around = *snapshot(view, canary.as_deref(), Seen::unknown("of another kind"));
+        let migrations = view.known(borrowers);
+        // Here no operator makes objects of what it saves.
+        let rules = journal.map(|journal| journal.profile.last_known.as_slice());
+        let rules = rules.unwrap_or_default().iter().enumerate();
+        let rules = rules.filter(|(_, rule)| rule.from.is_some());
+        let none: Beside = rules.map(|(index, _)| (index, view.known(Vec::new()))).collect();
+        let beside = failover::wants_beside(&intent.spec, &intent.status);
         Box::new(Snapshot {
-            around: *snapshot(view, canary.as_deref(), Seen::unknown("of another kind")),
-            migrations: view.known(borrowers),
+            beside: beside
+                .map(|cluster| (cluster.clone(), none))
+                .into_iter()
+                .collect(),
+            around,
+            migrations,
             kept,
         })
     }

@@ -9,7 +9,7 @@ use super::ask::list;
 use super::execute::{self, Sent};
 use super::kind::{Input, Kind};
 use super::migration::WARNED_AGAIN;
-use super::{Parts, observe, scalers, wake};
+use super::{Parts, beside, observe, scalers, wake};
 use cutover_core::api::{
     self, ClaimOwner, FailoverPhase, FailoverPlan, FailoverPlanSpec, FailoverPlanStatus, Journal, Migration,
     MigrationSpec, MigrationStatus, Phase, WaitCode,
@@ -36,6 +36,7 @@ pub(super) struct FailoverController {
     scalers: scalers::Known,
     /// When the Events of a member were read last for what is waited for.
     warned: Option<Instant>,
+    beside: beside::Known,
 }
 
 impl Kind for FailoverController {
@@ -63,10 +64,22 @@ impl Kind for FailoverController {
             scalers: known.clone(),
         };
         let around = Box::pin(observe::snapshot(parts, &as_migration, &looks_as, also));
-        let (mut around, migrations, kept) = futures::join!(
+        let seen_beside = &mut self.beside;
+        let beside = Box::pin(async {
+            let journal = status.journal.as_ref();
+            let wanted = failover::wants_beside(&intent.spec, status);
+            let (journal, cluster) = journal.zip(wanted)?;
+            let namespace = intent.metadata.namespace.as_deref();
+            let namespace = namespace.filter(|_| !journal.binding.cluster_scoped);
+            let workload = journal.spec.workload.key(namespace);
+            let seen = seen_beside.look(parts, &journal.profile, &workload, cluster);
+            Some((cluster.clone(), seen.await))
+        });
+        let (mut around, migrations, kept, beside) = futures::join!(
             around,
             borrowers(parts, intent, status),
-            kept(parts, intent, status)
+            kept(parts, intent, status),
+            beside
         );
         if around.admission.is_some() {
             self.tested = Some(Instant::now());
@@ -84,6 +97,7 @@ impl Kind for FailoverController {
             around,
             migrations,
             kept,
+            beside: beside.into_iter().collect(),
         }
     }
 

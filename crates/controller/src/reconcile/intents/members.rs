@@ -21,9 +21,9 @@ use cutover_karmada::name::ClusterName;
 
 /// How long a member is given to answer. A look is about several: one that hangs, and doesn't refuse, would hide for minutes what is
 /// seen of the others, until a phase has taken too long.
-const ANSWERS_WITHIN: Duration = Duration::from_secs(5);
+pub(super) const ANSWERS_WITHIN: Duration = Duration::from_secs(5);
 
-fn no_answer(cluster: &ClusterName) -> String {
+pub(super) fn no_answer(cluster: &ClusterName) -> String {
     format!("no answer from {cluster} within {} s", ANSWERS_WITHIN.as_secs())
 }
 

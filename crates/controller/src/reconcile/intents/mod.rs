@@ -4,6 +4,7 @@
 mod admission;
 mod around;
 pub(super) mod ask;
+mod beside;
 mod bulk_moves;
 mod canaries;
 pub(super) mod dependencies;

@@ -1,9 +1,14 @@
 //! The standing guard: what may be guarded, the pin put up, and what is looked after while nothing fails.
 
+use std::collections::BTreeMap;
+
+use serde_json::Value;
+
 use super::look::uid;
 use super::validate::validate;
-use super::{Interrupt, Operation, Phase};
+use super::{Interrupt, NEWEST_UNSEEN, Operation, Phase};
 use crate::api::{FailoverJournal, Fence, Finding, LastKnown, PinState, SecretHandles};
+use crate::intent::NotKnown;
 use crate::intent::custody;
 use crate::intent::effect::Effect;
 use crate::intent::fence::identify;
@@ -12,7 +17,7 @@ use crate::intent::migration::binding_findings;
 use crate::intent::misfits;
 use crate::intent::other_managers::account;
 use crate::intent::pin::{self, Says};
-use crate::profile::{self, Profile};
+use crate::profile::{self, Newest, Profile};
 use cutover_karmada::name::ClusterName;
 use cutover_karmada::{ResourceBinding, meta};
 
@@ -63,13 +68,7 @@ impl Operation<'_> {
             return Err(Interrupt::Fail(findings));
         }
         findings.extend(self.asked_findings(&profile));
-        for unmet in compiled.unmet(template)? {
-            let hint = unmet
-                .hint
-                .clone()
-                .unwrap_or_else(|| "fix the template".to_owned());
-            findings.push(Finding::new("TemplateUnfit", unmet.message.clone(), hint));
-        }
+        findings.extend(template_findings(template, &compiled)?);
         if !findings.is_empty() {
             return Err(Interrupt::Fail(findings));
         }
@@ -112,8 +111,8 @@ impl Operation<'_> {
             redeploy: None,
             fence: Fence::default(),
             pods,
-            nodes: std::collections::BTreeMap::new(),
-            runs: std::collections::BTreeMap::new(),
+            nodes: BTreeMap::new(),
+            runs: BTreeMap::new(),
             copy: None,
             lent: None,
             // Of a plan whose journal was lost, whose claim and pin stand.
@@ -366,7 +365,8 @@ impl Operation<'_> {
         Err(Interrupt::Requeue)
     }
 
-    /// Notes the newest handle that the running copy shows.
+    /// Notes the newest handle of the running copy. Where it can't be seen whether there is a newer one, what was noted of this run
+    /// before may be that, and stays.
     fn note_last_known(&mut self) -> Result<(), Interrupt> {
         if !self.input.spec.capture.continuous {
             return Ok(());
@@ -378,7 +378,25 @@ impl Operation<'_> {
         if copy.pointer("/metadata/deletionTimestamp").is_some() {
             return Ok(());
         }
-        let values = self.profile()?.last_known(copy)?;
+        let beside = self.input.snapshot.beside.get(&writer);
+        let all = beside.into_iter().flatten();
+        let seen: BTreeMap<usize, &[Value]> = all
+            .filter_map(|(rule, objects)| Some((*rule, objects.get().ok()?.as_slice())))
+            .collect();
+        let profile = self.profile()?;
+        let Newest { values, unseen } = profile.last_known(copy, &seen)?;
+        match unseen.first() {
+            Some(rule) => {
+                let unread = beside.and_then(|beside| beside.get(rule)?.get().err());
+                self.doubt_newest(&writer, unread)?;
+                let known = self.status.last_known.as_ref();
+                let of_copy = known.filter(|known| known.cluster == writer && known.uid == uid(copy));
+                if of_copy.is_some_and(|known| profile.is_of_this_run(*rule, &known.values, copy)) {
+                    return Ok(());
+                }
+            }
+            None => self.untell(NEWEST_UNSEEN),
+        }
         let known = self.status.last_known.as_ref();
         let of_this_copy = known.is_some_and(|known| known.cluster == writer && known.values == values);
         if values.is_empty() || of_this_copy {
@@ -392,6 +410,24 @@ impl Operation<'_> {
             recorded: false,
         });
         Err(Interrupt::Requeue)
+    }
+
+    /// Says why it can't be seen whether there is a newer state; nothing where it was not looked for in this pass.
+    fn doubt_newest(&mut self, writer: &ClusterName, unread: Option<NotKnown>) -> Result<(), Interrupt> {
+        let Some(NotKnown(why)) = unread else {
+            return Ok(());
+        };
+        let finding = Finding::new(
+            NEWEST_UNSEEN,
+            format!("whether {writer} has a newer state than the noted one is not visible: {why}"),
+            "allow cutover to list the objects that the profile's lastKnown names in that cluster; until then a failover that can't stop \
+             the copy may go on from an older state",
+        );
+        let findings = &self.status.common.findings;
+        if !findings.iter().any(|known| known.message == finding.message) {
+            self.untell(NEWEST_UNSEEN);
+        }
+        self.tell(finding)
     }
 
     /// Git has the last known handle: what a rebuilt control plane would start from.
@@ -412,6 +448,17 @@ impl Operation<'_> {
         }
         Err(Interrupt::Requeue)
     }
+}
+
+/// Returns what a template lacks for copies of it to be held, stopped and started.
+fn template_findings(template: &Value, profile: &Profile) -> Result<Vec<Finding>, Interrupt> {
+    let unmet = profile.unmet(template)?.into_iter().map(|unmet| {
+        let hint = unmet.hint.clone();
+        let hint = hint.unwrap_or_else(|| "fix the template".to_owned());
+        Finding::new("TemplateUnfit", unmet.message.clone(), hint)
+    });
+    let unfit = pin::unfit(template, pin::lists_of(profile.spec()));
+    Ok(unmet.chain(unfit).collect())
 }
 
 /// Returns the one cluster that a binding lists.

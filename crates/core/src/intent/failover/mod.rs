@@ -29,9 +29,11 @@ mod token;
 mod validate;
 mod warned;
 
+use std::collections::BTreeMap;
 use std::time::Duration;
 
 use jiff::SignedDuration;
+use serde_json::Value;
 
 pub use validate::validate;
 pub use warned::troubled;
@@ -51,6 +53,8 @@ use cutover_karmada::name::ClusterName;
 /// How soon everything is looked at again, whatever is heard: while something is expected, and while nothing is.
 const SOON: Duration = Duration::from_millis(500);
 const LATER: Duration = Duration::from_secs(10);
+/// The code of the finding that a newer state than the noted one may not have been seen.
+pub(super) const NEWEST_UNSEEN: &str = "NewestStateUnseen";
 /// How long something may be missing that Karmada makes by itself.
 const PATIENCE: SignedDuration = SignedDuration::from_secs(30);
 
@@ -66,6 +70,18 @@ pub struct Snapshot {
     pub migrations: Seen<Vec<Borrower>>,
     /// What the status branch has of this plan; read where it is asked for.
     pub kept: Seen<Option<FailoverPlanStatus>>,
+    /// What may show a newer state of a copy than the copy itself; read while a plan guards, now and then.
+    pub beside: BTreeMap<ClusterName, Beside>,
+}
+
+/// The objects of each rule of `lastKnown` that is about others than the copy, by its place.
+pub type Beside = BTreeMap<usize, Seen<Vec<Value>>>;
+
+/// Returns the cluster in which others than the copy may show its newest state, and are to be looked at.
+pub fn wants_beside<'s>(spec: &FailoverPlanSpec, status: &'s FailoverPlanStatus) -> Option<&'s ClusterName> {
+    let journal = status.journal.as_ref()?;
+    let asked = status.phase == Phase::Guarding && spec.capture.continuous;
+    journal.writer.as_ref().filter(|_| asked)
 }
 
 /// A Migration that may want the claim, or has it.

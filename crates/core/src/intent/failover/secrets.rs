@@ -24,7 +24,9 @@ impl Operation<'_> {
         let handles = all.into_iter().flatten().flat_map(BTreeMap::values);
         let members = around.members.values();
         let copies = members.filter_map(|member| member.object.get().ok()?.as_ref());
-        secret_handles::keep(&mut journal.secrets, handles, &profile, copies);
+        let beside = self.input.snapshot.beside.values().flat_map(BTreeMap::values);
+        let beside = beside.filter_map(|objects| objects.get().ok()).flatten();
+        secret_handles::keep(&mut journal.secrets, handles, &profile, copies.chain(beside));
         // What a server refuses it may quote.
         if let Some(wait) = &mut self.status.common.waiting_for
             && wait.code == WaitCode::Retry

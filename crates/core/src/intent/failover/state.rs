@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use super::{Interrupt, Operation, question};
+use super::{Interrupt, NEWEST_UNSEEN, Operation, question};
 use crate::api::{FailoverGate, MovedState, StateSource};
 use crate::intent::proof::Suspended;
 use cutover_karmada::name::ClusterName;
@@ -35,7 +35,11 @@ impl Operation<'_> {
         }
         let known = self.status.last_known.as_ref();
         if let Some(known) = known.filter(|known| self.can_give(&known.values)) {
-            let evidence = format!("seen of the copy in {} at {}", known.cluster, known.at);
+            let mut evidence = format!("seen of the copy in {} at {}", known.cluster, known.at);
+            let findings = &self.status.common.findings;
+            if findings.iter().any(|finding| finding.code == NEWEST_UNSEEN) {
+                evidence.push_str("; whether there is a newer one was not visible");
+            }
             return Ok(of(StateSource::LastKnown, known.values.clone(), evidence));
         }
         if !self.needs_state()? {

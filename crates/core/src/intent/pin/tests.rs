@@ -341,3 +341,72 @@ fn what_a_pin_says_of_one_guest_can_be_found_in_it_and_left_out() {
     };
     assert!(wanted.is_written_as(tended.policy()));
 }
+
+/// KEDA, Strimzi and others stop at an annotation, and a template need not have any.
+#[test]
+fn a_pin_that_holds_by_an_annotation_is_read_like_any_other() {
+    const PAUSED: &str = "/metadata/annotations/example.org~1paused";
+    let one = Rule {
+        place: Place::AllBut(vec!["north".into()]),
+        patches: vec![PatchOp::add("/metadata/labels/version", "2")],
+    };
+    let by_annotation = Token {
+        hold: vec![PatchOp::add(PAUSED, "true")],
+        suspend: vec![PatchOp::add(PAUSED, "true")],
+        carry: vec![PatchOp {
+            op: "remove".to_owned(),
+            path: PAUSED.to_owned(),
+            value: None,
+        }],
+        ..token(Some("west"))
+    };
+    let pin = Pin {
+        differences: vec![one.clone()],
+        says: Says::Token(by_annotation),
+        ..pin(None)
+    };
+    let live = pin.policy();
+    let none: [ClusterOverridePolicy; 0] = [];
+    let template = json!({
+        "apiVersion": "flink.apache.org/v1beta1", "kind": "FlinkDeployment",
+        "metadata": {"namespace": "shop", "name": "orders"}, "spec": {},
+    });
+    for (name, paused) in [
+        ("east", json!("true")),
+        ("west", Value::Null),
+        ("north", json!("true")),
+    ] {
+        let cluster = Cluster::new(name, ClusterSpec::default());
+        let got = overrides::effective(&template, &cluster, &none, std::slice::from_ref(&live)).unwrap();
+        let annotations = &got["metadata"]["annotations"];
+        assert_eq!(annotations["example.org/paused"], paused, "{name}");
+        assert_eq!(annotations[MARKER_ANNOTATION], "uid.1.2", "{name}");
+    }
+    assert_eq!(marker_of(&live), Some("uid.1.2"));
+    let hold = writer_of(&live)[0].target_cluster.as_ref().unwrap();
+    assert_eq!(
+        hold.exclude.as_deref(),
+        Some([ClusterName::from("west")].as_slice())
+    );
+    assert!(includes(&live, &[PinnedRule::from(one.clone())]));
+    let tended = PinWrite::of_guests(&live, &[], "uid.1.3");
+    let alone = Pin {
+        differences: Vec::new(),
+        marker: "uid.1.3".into(),
+        ..pin.clone()
+    };
+    assert!(alone.is_written_as(tended.policy()));
+    // One that an earlier version has written as plain text is this one, and is not written again.
+    let mut before = live.clone();
+    let said = pin.rules();
+    for (rule, said) in before.spec.override_rules.iter_mut().zip(&said) {
+        let plain = said.patches.iter().map(|patch| {
+            let operator = if patch.op == "remove" { "remove" } else { "add" };
+            json!({"path": patch.path, "operator": operator, "value": patch.value})
+        });
+        let plain: Vec<Value> = plain.collect();
+        rule.overriders = serde_json::from_value(json!({"plaintext": plain})).unwrap();
+    }
+    assert_ne!(before.spec, live.spec);
+    assert!(pin.is_written_as(&before) && includes(&before, &[PinnedRule::from(one)]));
+}

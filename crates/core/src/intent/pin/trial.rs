@@ -5,7 +5,8 @@ use std::collections::BTreeMap;
 
 use serde_json::Value;
 
-use super::{Token, Writer, plaintext};
+use super::overriders::overriders;
+use super::{Token, Writer};
 use crate::api::PatchOp;
 use crate::intent::fight::differ;
 use crate::profile::{self, Action, Profile, Site, Variables};
@@ -47,7 +48,7 @@ pub fn trial(
     let here = ClusterName::new(HERE);
     let mut made = object.clone();
     for (pointer, patch) in patches(profile, role, captured, object, &here)? {
-        apply_overriders(&mut made, &plaintext(&[patch])).map_err(|cause| failed(pointer, &cause))?;
+        apply_overriders(&mut made, &overriders(&[patch])).map_err(|cause| failed(pointer, &cause))?;
     }
     Ok(made)
 }

@@ -2,7 +2,7 @@
 
 use super::place::{At, Place};
 use super::{Fault, Placed};
-use crate::api::{CaptureRule, WorkloadProfileSpec};
+use crate::api::WorkloadProfileSpec;
 use crate::lint::json_type::Type;
 use crate::profile::{Link, links};
 
@@ -13,23 +13,35 @@ pub(super) fn faults(spec: &WorkloadProfileSpec, root: &At<'_>) -> Vec<Placed> {
         faults.extend(fault.map(|fault| (format!("/spec/{name}"), fault)));
     }
     for (index, rule) in spec.capture.iter().enumerate() {
+        let names = spec.capture.iter().map(|rule| &rule.name);
         let fault = match follow(root, &rule.json_path) {
             Ok(at) => no_text(&at),
-            Err(fault) => Some(fault.needed(rule.required || is_alone(rule, &spec.capture))),
+            Err(fault) => Some(fault.needed(rule.required || is_alone(&rule.name, names))),
         };
         faults.extend(fault.map(|fault| (format!("/spec/capture/{index}/jsonPath"), fault)));
     }
     for (index, rule) in spec.last_known.iter().enumerate() {
-        let fault = follow(root, &rule.json_path).err();
-        let fault = fault.map(|fault| fault.needed(is_alone(rule, &spec.last_known)));
-        faults.extend(fault.map(|fault| (format!("/spec/lastKnown/{index}/jsonPath"), fault)));
+        // Objects of other kinds have schemas of their own.
+        if rule.from.is_some() {
+            continue;
+        }
+        let alone = is_alone(&rule.name, spec.last_known.iter().map(|rule| &rule.name));
+        let paths = [
+            ("jsonPath", Some(&rule.json_path)),
+            ("newestBy", rule.newest_by.as_ref()),
+        ];
+        for (field, path) in paths {
+            let fault = path.and_then(|path| follow(root, path).err());
+            let fault = fault.map(|fault| fault.needed(alone));
+            faults.extend(fault.map(|fault| (format!("/spec/lastKnown/{index}/{field}"), fault)));
+        }
     }
     faults
 }
 
 /// Returns whether no other rule may find the handle, as one for another version of the operator does.
-fn is_alone(rule: &CaptureRule, rules: &[CaptureRule]) -> bool {
-    rules.iter().filter(|other| other.name == rule.name).count() == 1
+fn is_alone<'n>(name: &str, names: impl Iterator<Item = &'n String>) -> bool {
+    names.filter(|other| *other == name).count() == 1
 }
 
 fn follow<'s>(root: &At<'s>, source: &str) -> Result<At<'s>, Fault> {

@@ -297,6 +297,29 @@ fn paths_lead_to_fields_that_there_are() {
 }
 
 #[test]
+fn what_is_read_of_other_objects_is_not_held_against_the_schema_of_the_copy() {
+    let beside = |fields: &str| {
+        let rule =
+            format!("  - {{name: position, jsonPath: $.status.positon{fields}}}\n  inUse: $.spec.from");
+        told(&[("  inUse: $.spec.from", rule.as_str())])
+    };
+    let from = r#", from: {apiVersion: flow.example.org/v1, kind: Save, labelSelector: "pump=${name}"}"#;
+    let more = r#", validWhen: object.status.done, newestBy: $.status.at, runPattern: "save-([0-9a-f]+)""#;
+    assert_eq!(beside(&format!("{from}{more}")), "");
+    assert!(beside("").contains("spec.lastKnown.2.jsonPath"));
+    let unknown = beside(&from.replace("${name}", "${object.metadata.name}"));
+    assert!(
+        unknown.contains("${object.metadata.name} is not known here"),
+        "{unknown}"
+    );
+    let path = |to: &str| told(&[("jsonPath: $.status.oldest", to)]);
+    assert_eq!(path("jsonPath: $.status.oldest, newestBy: $.status.oldest"), "");
+    assert!(
+        path("jsonPath: $.status.oldest, newestBy: $.status.oldst").contains("spec.lastKnown.1.newestBy")
+    );
+}
+
+#[test]
 fn patches_write_what_the_schema_takes() {
     for (from, to, expected) in [
         (

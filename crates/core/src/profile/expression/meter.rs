@@ -132,7 +132,7 @@ pub(super) fn steps(node: &IdedExpr) -> u64 {
 }
 
 /// Compiles a regular expression that is within its limits.
-pub(super) fn pattern(source: &str) -> Result<Regex, String> {
+pub(in crate::profile) fn pattern(source: &str) -> Result<Regex, String> {
     if source.len() > PATTERN_BYTES {
         return Err(format!(
             "the regular expression has {} bytes: the limit is {PATTERN_BYTES}",

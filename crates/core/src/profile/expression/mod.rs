@@ -18,6 +18,7 @@ use cel::{Context, Env, Value as CelValue};
 use serde_json::Value;
 
 use super::Error;
+pub(super) use meter::pattern;
 use meter::{METER, Meter, STEPS};
 pub(super) use reads::written_pointer;
 pub use reads::{Found, Seen};

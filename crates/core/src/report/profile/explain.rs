@@ -2,7 +2,7 @@
 
 use anstyle::{AnsiColor, Style};
 
-use crate::api::{CaptureRule, PatchOp, WorkloadProfileSpec};
+use crate::api::{CaptureRule, LastKnownRule, PatchOp, WorkloadProfileSpec};
 use crate::error::Error;
 use crate::profile::catalog::{Catalog, Entry};
 use crate::profile::names_a_handle;
@@ -162,13 +162,34 @@ impl Page {
             self.says("The stopped copy shows it until it runs again, so the target need not wait for Git.");
         }
         for rule in &spec.last_known {
-            self.when(
-                &format!("While a copy runs, its newest {} may be at", rule.name),
+            self.last_known(rule);
+        }
+    }
+
+    fn last_known(&mut self, rule: &LastKnownRule) {
+        let name = &rule.name;
+        match &rule.from {
+            None => self.when(
+                &format!("While a copy runs, its newest {name} may be at"),
                 &rule.json_path,
-            );
-            if let Some(cel) = &rule.valid_when {
-                self.when("if", cel);
+            ),
+            Some(from) => {
+                let kind = &from.kind;
+                self.when(
+                    &format!("While a copy runs, its newest {name} may be in a {kind} beside it, at"),
+                    &rule.json_path,
+                );
+                self.when("of those with", &from.label_selector);
             }
+        }
+        if let Some(cel) = &rule.valid_when {
+            self.when("if", cel);
+        }
+        if let Some(pattern) = &rule.run_pattern {
+            self.when("It counts if its run's id begins with what is found by", pattern);
+        }
+        if let Some(path) = &rule.newest_by {
+            self.when("Of several the newest counts, by", path);
         }
     }
 

@@ -277,7 +277,7 @@ fn shown(row: &Evaluated) -> String {
     let style = match row.says {
         Says::Yes | Says::Met | Says::Value(_) => GOOD,
         Says::NotMet(_) | Says::Fails(_) => BAD,
-        Says::No | Says::Nothing => Style::new(),
+        Says::No | Says::Nothing | Says::Beside => Style::new(),
     };
     let says = what.map_or_else(|| says.to_owned(), |what| format!("{says}: {what}"));
     let mut text = format!("\n{}: {style}{}{style:#}\n", row.field, line(&says));
@@ -298,6 +298,7 @@ fn words(says: &Says) -> (&'static str, Option<&str>) {
         Says::NotMet(message) => ("not met", Some(message)),
         Says::Value(value) => ("value", Some(value)),
         Says::Nothing => ("nothing", None),
+        Says::Beside => ("of other objects", None),
         Says::Fails(why) => ("fails", Some(why)),
     }
 }

@@ -13,7 +13,7 @@ use super::job::{Cluster, Found, Handle, Happened, Restore, Submission};
 use super::status::Job as JobState;
 use crate::ledger::{Group, Ledger, Origin, Start, Writer};
 use crate::member::savepoints::Savepoint;
-use crate::member::{Context, PodView};
+use crate::member::{Context, PodView, later};
 use cutover_karmada::name::ObjectKey;
 
 /// Namespace and name of a `FlinkDeployment`.
@@ -167,14 +167,11 @@ impl Jobs {
     /// Stops a job with a savepoint and returns its path when it is complete.
     pub async fn stop_with_savepoint(&self, key: &Key) -> Result<String, String> {
         let mut rng = self.draw();
-        let suffix = format!("{:012x}", rng.u64(..1 << 48));
         let now = self.context.clock.now();
         {
             let mut state = self.advance(now);
             let cluster = state.clusters.get_mut(key).ok_or("there is no JobManager")?;
-            let submission = &cluster.submission;
-            let id = submission.job_id.get(..6).unwrap_or("000000");
-            let path = format!("{}/savepoint-{id}-{suffix}", submission.savepoint_dir);
+            let path = savepoint_path(&cluster.submission, &mut rng);
             cluster.stop_with_savepoint(path, now)?;
         }
         self.changed.send_replace(());
@@ -187,6 +184,38 @@ impl Jobs {
             }),
         })
         .await
+    }
+
+    /// Takes a savepoint of a job that goes on, and returns its path when it is complete.
+    pub async fn savepoint(&self, key: &Key) -> Result<String, String> {
+        let mut rng = self.draw();
+        let now = self.context.clock.now();
+        let answers = |cluster: &&Cluster| cluster.job_state() == JobState::Running && cluster.is_reachable();
+        let (job_id, path) = {
+            let state = self.advance(now);
+            let cluster = state.clusters.get(key).filter(answers);
+            let submission = &cluster.ok_or("no JobManager answers whose job runs")?.submission;
+            (submission.job_id.clone(), savepoint_path(submission, &mut rng))
+        };
+        let done = later(now, self.context.timings.savepoint);
+        self.context.clock.sleep_until(done).await;
+        let now = self.context.clock.now();
+        let mut state = self.advance(now);
+        let cluster = state.clusters.get(key).filter(answers);
+        let cluster = cluster.filter(|cluster| cluster.submission.job_id == job_id);
+        let cluster = cluster.ok_or("the job ended before its savepoint was complete")?;
+        let (submission, records) = (cluster.submission.clone(), cluster.records(now));
+        let handle = Handle {
+            path: path.clone(),
+            records,
+        };
+        self.report(
+            &mut state,
+            key,
+            &submission,
+            vec![Happened::Retained { at: now, handle }],
+        );
+        Ok(path)
     }
 
     /// Begins to cancel a job.
@@ -470,6 +499,13 @@ impl Jobs {
         state.ids += 1;
         self.context.rng(state.ids)
     }
+}
+
+/// The name has the first digits of the job's id (Flink, `AbstractFsCheckpointStorageAccess`).
+fn savepoint_path(submission: &Submission, rng: &mut fastrand::Rng) -> String {
+    let id = submission.job_id.get(..6).unwrap_or("000000");
+    let suffix = rng.u64(..1 << 48);
+    format!("{}/savepoint-{id}-{suffix:012x}", submission.savepoint_dir)
 }
 
 fn workload((namespace, name): &Key) -> ObjectKey {

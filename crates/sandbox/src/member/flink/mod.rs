@@ -1,7 +1,7 @@
 //! A simulator of Flink's Kubernetes operator and of the application clusters it deploys.
 //!
 //! The decisions follow the operator's source; each file names the classes it follows. Not simulated: session
-//! clusters and session jobs, snapshot resources, in-place scaling, the autoscaler, ingress, Events, blue-green
+//! clusters and session jobs, snapshot resources but those that people make, in-place scaling, the autoscaler, ingress, Events, blue-green
 //! deployments. An image can't be pulled when its name or tag contains `broken` or `does-not-exist`.
 //!
 //! One default differs from the operator's built-in one: `kubernetes.operator.jm-deployment.shutdown-ttl` is `0 s` here,
@@ -14,6 +14,7 @@ mod observe;
 mod operator;
 mod reconcile;
 mod resource;
+pub mod snapshots;
 mod spec;
 mod status;
 #[cfg(test)]

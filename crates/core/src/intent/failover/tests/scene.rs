@@ -19,6 +19,9 @@ pub const UID: &str = "plan-uid";
 pub const EAST: &str = "east";
 pub const WEST: &str = "west";
 
+/// Which rule of Flink's `lastKnown` is about its snapshots.
+pub const SNAPSHOTS: usize = 2;
+
 /// The control plane is read before any member, and pods after the copy.
 pub const EARLY: u64 = 1;
 pub const LATE: u64 = 10;
@@ -195,6 +198,9 @@ impl Scene {
             },
             migrations: seen(Vec::new(), EARLY),
             kept: Seen::unknown(unread()),
+            beside: [EAST, WEST]
+                .map(|name| (name.into(), BTreeMap::from([(SNAPSHOTS, seen(Vec::new(), LATE))])))
+                .into(),
         };
         let mut scene = Self {
             spec: from(spec),

@@ -1,10 +1,11 @@
 //! Why a migration could fail, seen before anything is touched: each reason with a code and a hint.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 
 use serde_json::Value;
 
 use crate::api::{Finding, MigrationSpec, PatchOp, Strategy, WorkloadProfileSpec};
+use crate::intent::pin;
 use crate::intent::seen::{NotKnown, Seen};
 use crate::intent::snapshot::{OwnPolicy, Sampled};
 use crate::profile::{self, Profile};
@@ -222,32 +223,11 @@ pub(super) fn requirement_findings(
     Ok(findings.collect())
 }
 
-/// Karmada's `add` below a field that isn't there freezes the Work, and nothing says so but a marker that never comes.
+/// Returns the patches of the profile and the intent that can't be applied to the template.
 fn patch_findings(template: &Value, spec: &MigrationSpec, profile: &WorkloadProfileSpec) -> Vec<Finding> {
-    let patches = [
-        &profile.hold,
-        &profile.suspend,
-        &profile.start,
-        &profile.restart,
-        &profile.restart_from,
-        &spec.changes.patches,
-    ];
-    let parents: BTreeSet<&str> = patches
-        .into_iter()
-        .flatten()
-        .filter_map(|patch| Some(patch.path.rsplit_once('/')?.0))
-        .collect();
-    parents
-        .into_iter()
-        .filter(|parent| template.pointer(parent).is_none())
-        .map(|parent| {
-            Finding::new(
-                "NoPlaceForPatch",
-                format!("the template has no {parent}, below which the profile or the intent patches"),
-                "add it to the template, empty if need be",
-            )
-        })
-        .collect()
+    let changes: Vec<&PatchOp> = spec.changes.patches.iter().collect();
+    let lists = pin::lists_of(profile).into_iter().chain([changes]);
+    pin::unfit(template, lists)
 }
 
 /// Returns what is wrong with a profile that lets every copy run: the target's would, as soon as it is created.
