@@ -384,6 +384,7 @@ fn migration(number: usize) -> Value {
         uid: uid(number),
         from: ClusterName::new("west"),
         to: ClusterName::new("east"),
+        open: vec![ClusterName::new("east")],
     };
     let (policy, wanted) = (named(Some(NAMESPACE), &job(number)), own(number, "east"));
     let cause = Cause {

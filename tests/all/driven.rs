@@ -285,6 +285,77 @@ async fn what_a_person_has_to_decide_sets_nothing_off() {
     }
 }
 
+/// Any of them would do, and one copy is wanted.
+fn either(clusters: &str) -> String {
+    placed(&format!(
+        "{{clusterAffinity: {{clusterNames: [{clusters}]}}, \
+         spreadConstraints: [{{spreadByField: cluster, minGroups: 1, maxGroups: 1}}]}}"
+    ))
+}
+
+#[tokio::test]
+async fn of_several_clusters_one_is_chosen_and_kept() {
+    let settings = settings(AUTO);
+    let (world, plane) = started(&placed(EAST), &[("cutover.yaml", &settings)]).await;
+    plane.push(&[("policy.yaml", &either("west, north"))]);
+    let planned = plane.plan().await;
+    let created = planned.iter().find(|change| change.key.kind == "Migration");
+    let chosen = created.unwrap().after.as_ref().unwrap()["spec"]["to"].clone();
+    assert!(chosen == "west" || chosen == "north", "{chosen}");
+
+    let _running = plane.start();
+    until("it has ended", || phases(&plane) == ["Completed"]).await;
+    assert_eq!(migrations(&plane)[0]["spec"]["to"], chosen);
+    assert!(runs(&world, chosen.as_str().unwrap(), "orders"));
+    assert_eq!(named(&plane, "orders"), json!(["west", "north"]));
+    // Another word for the same moves nothing.
+    plane.push(&[("policy.yaml", &either("north, west"))]);
+    until("the policy is in force", || {
+        named(&plane, "orders") == json!(["north", "west"])
+    })
+    .await;
+    assert_eq!(phases(&plane), ["Completed"]);
+    is_clean(&world);
+    assert_eq!(world.ledger().verdict().runs.len(), 2, "{}", world.ledger());
+}
+
+#[tokio::test]
+async fn of_several_clusters_a_revert_or_another_choice_in_mid_flight_is_what_counts() {
+    let settings = settings(PATIENT);
+    let before = placed(EAST);
+    let (world, plane) = started(&before, &[("cutover.yaml", &settings)]).await;
+    let running = plane.start();
+    plane.push(&[("policy.yaml", &either("west, north"))]);
+    until("the target is watched", || phases(&plane) == ["Verify"]).await;
+    plane.push(&[("policy.yaml", &before)]);
+    until("it is rolled back", || phases(&plane) == ["Aborted"]).await;
+    until("it runs where it did", || runs(&world, "east", "orders")).await;
+    assert_eq!(named(&plane, "orders"), json!(["east"]));
+    // Two commits in a row.
+    plane.push(&[("policy.yaml", &either("west, north"))]);
+    until("the target is watched again", || {
+        phases(&plane).contains(&"Verify".to_owned())
+    })
+    .await;
+    drop(running);
+    plane.push(&[
+        ("policy.yaml", &either("west")),
+        ("cutover.yaml", &crate::support::plane::settings(AUTO)),
+    ]);
+    let _running = plane.start();
+    until("the policy is in force", || {
+        named(&plane, "orders") == json!(["west"])
+    })
+    .await;
+    until("all have ended", || {
+        let ended = ["Completed", "Aborted"];
+        phases(&plane).iter().all(|phase| ended.contains(&&**phase))
+    })
+    .await;
+    assert!(runs(&world, "west", "orders"));
+    is_clean(&world);
+}
+
 #[tokio::test]
 async fn one_that_failed_is_not_tried_again_until_something_changes() {
     let settings = settings(AUTO);

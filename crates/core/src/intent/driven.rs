@@ -4,6 +4,8 @@
 //! off by itself, each workload that it would move gets a Migration instead. Until that is committed it holds the policy
 //! ([`super::hold_back`]); then the gate lets the policy out, if it costs no other workload its state, and the Migration ends.
 
+mod choice;
+
 use jiff::Timestamp;
 use serde::Deserialize;
 use serde_json::{Value, json};
@@ -14,6 +16,7 @@ use super::gate::{Fate, Ground, Loss, Refusal, Tenant};
 use super::record::digest;
 use crate::api::{self, Intent, MigrationSpec, Phase, PolicyName, WorkloadRef};
 use crate::config::{Migrations, MigrationsMode};
+use choice::Choice;
 use cutover_karmada::name::{ClusterName, GroupKind, ObjectKey};
 use cutover_karmada::{PropagationSpec, ResourceSelector};
 
@@ -42,6 +45,8 @@ pub struct Called {
     pub uid: String,
     pub from: ClusterName,
     pub to: ClusterName,
+    /// The clusters that the placement leaves open, of which `to` was chosen: a move to any of them is what it asks for.
+    pub open: Vec<ClusterName>,
 }
 
 /// The change of a policy that sets something off.
@@ -67,6 +72,7 @@ pub fn called_for(
     spec: &PropagationSpec,
 ) -> Result<Vec<Called>, String> {
     let placement = serde_json::to_value(&spec.placement).map_err(|error| error.to_string())?;
+    let mut choice = Choice::new(ground);
     let each = refusal.losses.iter().map(|loss| {
         let tenant = ground
             .tenants
@@ -77,52 +83,45 @@ pub fn called_for(
         if tenant.owner.as_ref() != Some(policy) || loss.placement != placement {
             return Err(format!("{}: another policy would take it over", loss.workload));
         }
-        called(loss, tenant).map_err(|why| format!("{}: {why}", loss.workload))
+        called(loss, tenant, spec, &mut choice).map_err(|why| format!("{}: {why}", loss.workload))
     });
     each.collect()
 }
 
-fn called(loss: &Loss, tenant: &Tenant) -> Result<Called, String> {
+fn called(
+    loss: &Loss,
+    tenant: &Tenant,
+    spec: &PropagationSpec,
+    choice: &mut Choice<'_>,
+) -> Result<Called, String> {
     let Fate::Moves { stops, starts } = &loss.fate else {
         return Err("a Migration cannot carry that out".to_owned());
     };
     if tenant.in_hand.is_some() {
         return Err("an intent has it in hand, and comes first".to_owned());
     }
+    let ([from], [_]) = (stops.as_slice(), tenant.binding.spec.clusters.as_slice()) else {
+        return Err("it runs in several clusters".to_owned());
+    };
+    let namespace = loss.workload.namespace.clone();
+    let namespace =
+        namespace.ok_or("a Migration of a workload without a namespace is not set off by itself")?;
     let resource = &tenant.binding.spec.resource;
-    match (
-        stops.as_slice(),
-        starts.as_slice(),
-        tenant.binding.spec.clusters.as_slice(),
-    ) {
-        ([from], [to], [_]) => Ok(Called {
-            workload: WorkloadRef {
-                api_version: resource.api_version.clone(),
-                kind: resource.kind.clone(),
-                name: resource.name.clone(),
-            },
-            namespace: loss
-                .workload
-                .namespace
-                .clone()
-                .ok_or("a Migration of a workload without a namespace is not set off by itself")?,
-            uid: tenant.template["metadata"]["uid"]
-                .as_str()
-                .unwrap_or_default()
-                .to_owned(),
-            from: from.clone(),
-            to: to.clone(),
-        }),
-        (_, [], _) => Err("no cluster would take it".to_owned()),
-        (_, [_, _, ..], _) => {
-            let names: Vec<&str> = starts.iter().map(ClusterName::as_str).collect();
-            Err(format!(
-                "several clusters would take it ({}): let the policy choose one",
-                names.join(", ")
-            ))
-        }
-        _ => Err("it runs in several clusters".to_owned()),
-    }
+    Ok(Called {
+        workload: WorkloadRef {
+            api_version: resource.api_version.clone(),
+            kind: resource.kind.clone(),
+            name: resource.name.clone(),
+        },
+        namespace,
+        uid: tenant.template["metadata"]["uid"]
+            .as_str()
+            .unwrap_or_default()
+            .to_owned(),
+        from: from.clone(),
+        to: choice.of(tenant, spec, from, starts)?,
+        open: starts.clone(),
+    })
 }
 
 /// Returns whether a change of a policy sets off the Migration of a workload: the workload's annotation counts before the
@@ -232,12 +231,14 @@ impl<'a> Driven<'a> {
         !self.phase().is_terminal() && self.phase() != Phase::Cleanup
     }
 
-    /// Returns whether it moves a workload as called for, by the same placement.
+    /// Returns whether it moves a workload as called for, by the same placement: where that leaves several clusters open, to any of
+    /// them. What would be chosen now may be another one.
     pub fn answers(&self, called: &Called, wanted: &Value) -> bool {
         let spec = |pointer| self.migration.pointer(pointer);
+        let is_open = |to: &Value| called.open.iter().any(|open| to == open.as_str());
         is_about(self.migration, called)
             && spec("/spec/from") == Some(&json!(called.from))
-            && spec("/spec/to") == Some(&json!(called.to))
+            && spec("/spec/to").is_some_and(is_open)
             && self.is_by_placement(wanted)
     }
 
@@ -411,6 +412,29 @@ mod tests {
             by["spec"]["resourceSelectors"]
         ])));
         assert!(!Driven::of(&earlier).unwrap().is_overtaken(&by, Some(&template)));
+    }
+
+    #[test]
+    fn a_move_to_any_cluster_that_the_placement_leaves_open_is_the_one_that_is_called_for() {
+        let by = policy(&["west", "north"], &["orders"]);
+        let mut migration = set_off("one", "2026-01-01T00:00:00Z", &by);
+        migration["spec"]["from"] = json!("east");
+        let called = Called {
+            workload: serde_json::from_value(migration["spec"]["workload"].clone()).unwrap(),
+            namespace: "shop".to_owned(),
+            uid: String::new(),
+            from: "east".into(),
+            to: "north".into(),
+            open: vec!["north".into(), "west".into()],
+        };
+        for (to, answers) in [("north", true), ("west", true), ("south", false)] {
+            migration["spec"]["to"] = json!(to);
+            assert_eq!(
+                Driven::of(&migration).unwrap().answers(&called, &by),
+                answers,
+                "{to}"
+            );
+        }
     }
 
     #[test]

@@ -744,6 +744,31 @@ impl Ground {
         self.spread(placement, tenant, &here, &more)
     }
 
+    /// Returns why it can't be told that Karmada's scheduler leaves a workload in a cluster once a Migration has brought it there: it
+    /// has to be certain by the rule of Preflight, and by this gate's own for what no intent has in hand.
+    pub(super) fn keeps(
+        &self,
+        tenant: &Tenant,
+        spec: &PropagationSpec,
+        to: &ClusterName,
+    ) -> Result<(), String> {
+        if let Some(unknown) = spec.placement.rest.keys().next() {
+            return Err(format!("what its placement means by {unknown} is not known"));
+        }
+        let in_use = affinity_in_use(&tenant.binding);
+        keeps_target(&spec.placement, to, &self.clusters, in_use).map_err(|finding| finding.message)?;
+        let mut there = tenant.clone();
+        there.in_hand = None;
+        for target in &mut there.binding.spec.clusters {
+            target.name.clone_from(to);
+        }
+        match self.fate(spec, &there) {
+            None => Ok(()),
+            Some(Fate::Unclear { why }) => Err(why),
+            Some(_) => Err(format!("{to} would not be the only one")),
+        }
+    }
+
     /// Returns what becomes of a workload that may stay where it is, and may go to others as well.
     fn spread(
         &self,

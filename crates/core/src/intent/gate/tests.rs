@@ -3,6 +3,7 @@
 use serde_json::json;
 
 use super::*;
+use crate::intent::driven::{self, Called};
 
 fn cluster(name: &str, more: Value) -> (ClusterName, Cluster) {
     let mut object = json!({
@@ -10,10 +11,16 @@ fn cluster(name: &str, more: Value) -> (ClusterName, Cluster) {
         "kind": "Cluster",
         "metadata": {"name": name, "labels": {"name": name}},
         "spec": {"syncMode": "Push", "region": "eu"},
-        "status": {"apiEnablements": [{
-            "groupVersion": "flink.apache.org/v1beta1",
-            "resources": [{"kind": "FlinkDeployment", "name": "flinkdeployments"}],
-        }]},
+        "status": {
+            "apiEnablements": [{
+                "groupVersion": "flink.apache.org/v1beta1",
+                "resources": [{"kind": "FlinkDeployment", "name": "flinkdeployments"}],
+            }],
+            "conditions": [{
+                "type": "Ready", "status": "True", "reason": "ClusterReady", "message": "",
+                "lastTransitionTime": "2026-01-01T00:00:00Z",
+            }],
+        },
     });
     json_patch::merge(&mut object, &more);
     (ClusterName::new(name), serde_json::from_value(object).unwrap())
@@ -280,6 +287,64 @@ fn a_policy_of_another_name_counts_when_it_takes_over() {
         start().pass(&Write::Policy(wide, Some(spec)), None),
         Ok(Doubts::default())
     );
+}
+
+/// The moves that a change of the policy `orders` calls for.
+fn called(ground: &Ground, placement: Value) -> Result<Vec<Called>, String> {
+    let (name, spec) = (policy_name("orders"), policy(placement));
+    let write = Write::Policy(name.clone(), Some(Box::new(spec.clone())));
+    let refusal = ground.judge(&write, None).unwrap_err();
+    driven::called_for(ground, &refusal, &name, &spec)
+}
+
+#[test]
+fn of_several_clusters_one_is_chosen_that_has_room_and_is_kept_for_certain() {
+    let mut ground = ground(one_of(&["east"]), &["east"]);
+    let busy = |name: &str, allocated: u32| {
+        let summary = json!({"allocatable": {"cpu": "10"}, "allocated": {"cpu": allocated.to_string()}});
+        cluster(name, json!({"status": {"resourceSummary": summary}}))
+    };
+    ground.clusters.extend([busy("north", 9), busy("west", 1)]);
+    let to = |ground: &Ground, placement: Value| {
+        let called = called(ground, placement)?;
+        let names = called.into_iter().map(|called| called.to.to_string());
+        Ok::<_, String>(names.collect::<Vec<_>>())
+    };
+    let either = one_of(&["west", "north"]);
+    assert_eq!(to(&ground, either.clone()), Ok(vec!["west".to_owned()]));
+    let first = called(&ground, either.clone()).unwrap().remove(0);
+    assert_eq!(first.open, ["north", "west"].map(ClusterName::from));
+    let away = json!({"status": {"conditions": []}});
+    ground.clusters.extend([cluster("west", away)]);
+    assert_eq!(to(&ground, either.clone()), Ok(vec!["north".to_owned()]));
+
+    // Where it isn't certain that it stays where it was moved to, the policy has to name one.
+    let with = |more: Value| {
+        let mut placement = either.clone();
+        json_patch::merge(&mut placement, &more);
+        placement
+    };
+    let by_region = json!({"spreadByField": "region", "minGroups": 1, "maxGroups": 1});
+    let by_cluster = either["spreadConstraints"][0].clone();
+    let weighted = json!({"replicaSchedulingType": "Divided", "replicaDivisionPreference": "Weighted"});
+    for placement in [
+        all_of(&["west", "north"]),
+        with(json!({"spreadConstraints": [by_region.clone()]})),
+        with(json!({"spreadConstraints": [by_cluster, by_region]})),
+        with(json!({"replicaScheduling": weighted})),
+        with(json!({"somethingNew": {"of": "another version"}})),
+    ] {
+        let why = called(&ground, placement.clone()).unwrap_err();
+        assert!(
+            why.contains("several clusters would take it"),
+            "{placement}: {why}"
+        );
+    }
+    // None of them would do now.
+    let away = json!({"status": {"conditions": []}});
+    ground.clusters.extend([cluster("north", away)]);
+    let why = called(&ground, either).unwrap_err();
+    assert!(why.contains("north: it is not Ready"), "{why}");
 }
 
 #[test]
