@@ -22,6 +22,12 @@ const AUTO: &str =
 const PATIENT: &str =
     "- {name: main, gate: {migrations: {mode: Auto, verify: {healthyFor: 2h, timeout: 3h}}}}";
 
+/// The same two, of a sync that deletes what leaves Git.
+const AUTO_PRUNES: &str = "- {name: main, prune: true, pruneLimit: {objects: 100, percent: 100}, \
+     gate: {migrations: {mode: Auto, verify: {healthyFor: 1s}}}}";
+const PATIENT_PRUNES: &str = "- {name: main, prune: true, pruneLimit: {objects: 100, percent: 100}, \
+     gate: {migrations: {mode: Auto, verify: {healthyFor: 2h, timeout: 3h}}}}";
+
 fn migrations(plane: &Plane) -> Vec<Value> {
     plane.server.list(&MIGRATIONS, Some("shop"))
 }
@@ -589,4 +595,105 @@ async fn a_force_push_that_names_a_third_cluster_ends_there() {
     until("it has ended", || phases(&plane) == ["Completed", "Aborted"]).await;
     assert!(runs(&world, "north", "orders"));
     is_clean(&world);
+}
+
+fn is_there(plane: &Plane, policy: &str) -> bool {
+    plane.get(&POLICIES, Some("shop"), policy).is_some()
+}
+
+/// The policy that takes `orders` up when its own goes.
+fn successor(clusters: &str) -> String {
+    policy("orders-next", "orders", clusters)
+}
+
+#[tokio::test]
+async fn a_policy_that_is_renamed_and_names_another_cluster_is_a_migration() {
+    let settings = settings(AUTO_PRUNES);
+    let (world, plane) = started(&placed(EAST), &[("cutover.yaml", &settings)]).await;
+    plane.push(&[("policy.yaml", ""), ("next.yaml", &successor("west"))]);
+    let planned = plane.plan().await;
+    let of = |kind: &str, name: &str| {
+        let mut planned = planned.iter();
+        planned
+            .find(|change| change.key.kind == kind && (name.is_empty() || change.key.name == name))
+            .unwrap_or_else(|| panic!("{kind} {name}"))
+    };
+    let held = &of("PropagationPolicy", "orders").action;
+    assert!(
+        matches!(held, Action::HeldBack { by } if by.contains("Migration")),
+        "{held:?}"
+    );
+    assert_eq!(of("Migration", "").after.as_ref().unwrap()["spec"]["to"], "west");
+    assert!(migrations(&plane).is_empty(), "a plan has written something");
+
+    let _running = plane.start();
+    until("the old policy is gone", || !is_there(&plane, "orders")).await;
+    has_moved(&world, &plane).await;
+    assert_eq!(named(&plane, "orders-next"), json!(["west"]));
+}
+
+/// Nothing but a deletion, and nothing but a selector: what was there beside takes the job up.
+#[tokio::test]
+async fn a_policy_that_goes_or_lets_go_is_a_migration_to_where_the_next_one_places_the_job() {
+    let settings = settings(AUTO_PRUNES);
+    let lets_go = policy("orders", "another", "east");
+    for after in ["", &*lets_go] {
+        let (world, plane) = started(&placed(EAST), &[("cutover.yaml", &settings)]).await;
+        plane.push(&[("next.yaml", &successor("west"))]);
+        plane.run().await;
+        has_stayed(&world, &plane);
+        let _running = plane.start();
+        plane.push(&[("policy.yaml", after)]);
+        until("it is across", || phases(&plane) == ["Completed"]).await;
+        has_moved(&world, &plane).await;
+        assert_eq!(is_there(&plane, "orders"), !after.is_empty());
+    }
+}
+
+#[tokio::test]
+async fn a_policy_that_comes_back_in_mid_flight_keeps_its_job() {
+    let settings = settings(PATIENT_PRUNES);
+    let (world, plane) = started(&placed(EAST), &[("cutover.yaml", &settings)]).await;
+    let _running = plane.start();
+    plane.push(&[("policy.yaml", ""), ("next.yaml", &successor("west"))]);
+    until("the target is watched", || phases(&plane) == ["Verify"]).await;
+    // The copy in west is the writer by now: the old policy stays until the move is committed.
+    assert!(is_there(&plane, "orders"));
+    plane.push(&[("policy.yaml", &placed(EAST)), ("next.yaml", "")]);
+    until("it is rolled back", || phases(&plane) == ["Aborted"]).await;
+    until("it runs where it did", || runs(&world, "east", "orders")).await;
+    until("the other one is gone", || !is_there(&plane, "orders-next")).await;
+    assert_eq!(named(&plane, "orders"), json!(["east"]));
+    is_clean(&world);
+}
+
+#[tokio::test]
+async fn a_policy_that_is_renamed_twice_ends_where_the_last_one_places_the_job() {
+    let settings = settings(PATIENT_PRUNES);
+    let (world, plane) = started(&placed(EAST), &[("cutover.yaml", &settings)]).await;
+    let _running = plane.start();
+    plane.push(&[("policy.yaml", ""), ("next.yaml", &successor("west"))]);
+    until("the target is watched", || phases(&plane) == ["Verify"]).await;
+    plane.push(&[
+        ("next.yaml", &successor("north")),
+        ("cutover.yaml", &crate::support::plane::settings(AUTO_PRUNES)),
+    ]);
+    until("the old policy is gone", || !is_there(&plane, "orders")).await;
+    until("it has ended", || phases(&plane) == ["Completed", "Aborted"]).await;
+    assert_eq!(named(&plane, "orders-next"), json!(["north"]));
+    assert!(runs(&world, "north", "orders"));
+    is_clean(&world);
+}
+
+/// Not every Karmada lets one policy take a workload from another, and which one does can't be read.
+#[tokio::test]
+async fn a_policy_that_preempts_sets_nothing_off() {
+    let settings = settings(AUTO);
+    let (world, plane) = started(&placed(EAST), &[("cutover.yaml", &settings)]).await;
+    let preempts = successor("west").replace("spec:", "spec:\n  preemption: Always\n  priority: 10");
+    plane.push(&[("next.yaml", &preempts)]);
+    let problems = problems(&plane).await;
+    assert!(problems.contains("PolicyPreemption"), "{problems}");
+    assert!(!is_there(&plane, "orders-next"));
+    has_stayed(&world, &plane);
 }

@@ -294,7 +294,7 @@ fn called(ground: &Ground, placement: Value) -> Result<Vec<Called>, String> {
     let (name, spec) = (policy_name("orders"), policy(placement));
     let write = Write::Policy(name.clone(), Some(Box::new(spec.clone())));
     let refusal = ground.judge(&write, None).unwrap_err();
-    driven::called_for(ground, &refusal, &name, &spec)
+    driven::called_for(ground, &refusal, (&name, Some(&spec)), |_| None)
 }
 
 #[test]
@@ -345,6 +345,61 @@ fn of_several_clusters_one_is_chosen_that_has_room_and_is_kept_for_certain() {
     ground.clusters.extend([cluster("north", away)]);
     let why = called(&ground, either).unwrap_err();
     assert!(why.contains("north: it is not Ready"), "{why}");
+}
+
+#[test]
+fn where_a_policy_goes_or_lets_go_the_move_is_to_where_its_successor_places_the_workload() {
+    let mut start = ground(one_of(&["east"]), &["east"]);
+    let (orders, other) = (policy_name("orders"), policy_name("other"));
+    start.policies.insert(other.clone(), policy(one_of(&["west"])));
+    let asks =
+        |ground: &Ground, name: &PolicyName, spec: Option<&PropagationSpec>, to_be: Option<&PolicyName>| {
+            let write = Write::Policy(name.clone(), spec.cloned().map(Box::new));
+            let refusal = ground.judge(&write, None).unwrap_err();
+            driven::called_for(ground, &refusal, (name, spec), |_| to_be.cloned())
+        };
+    let elsewhere = json!({"resourceSelectors": [{
+        "apiVersion": "flink.apache.org/v1beta1",
+        "kind": "FlinkDeployment",
+        "name": "another",
+    }]});
+    let lets_go = policy_with(one_of(&["east"]), elsewhere);
+    for spec in [None, Some(&lets_go)] {
+        let called = asks(&start, &orders, spec, Some(&other)).unwrap().remove(0);
+        assert_eq!((called.from.as_str(), called.to.as_str()), ("east", "west"));
+        assert_eq!(called.successor, Some(other.clone()));
+        // Git is about to have another one take it up; or that isn't known.
+        let third = policy_name("third");
+        for to_be in [Some(&third), None] {
+            assert!(asks(&start, &orders, spec, to_be).is_err(), "{to_be:?}");
+        }
+    }
+    // Its own stays, and is changed.
+    let moves = policy(one_of(&["west"]));
+    let called = asks(&start, &orders, Some(&moves), None).unwrap().remove(0);
+    assert_eq!(called.successor, None);
+    // It may not be taken up for long.
+    let mut lazy = start.clone();
+    let spec = policy_with(one_of(&["west"]), json!({"activationPreference": "Lazy"}));
+    lazy.policies.insert(other.clone(), spec);
+    assert!(
+        asks(&lazy, &orders, None, Some(&other))
+            .unwrap_err()
+            .contains("lazy")
+    );
+    // Not every Karmada lets one take it from the other.
+    let always = json!({"preemption": "Always", "priority": 1});
+    let preempts = policy_with(one_of(&["west"]), always);
+    let why = asks(&start, &other, Some(&preempts), Some(&other)).unwrap_err();
+    assert!(why.contains("PolicyPreemption"), "{why}");
+    // It has none any more.
+    let mut orphaned = ground(one_of(&["east"]), &["east"]);
+    orphaned.tenants[0].owner = None;
+    orphaned.policies.clear();
+    let called = asks(&orphaned, &other, Some(&moves), Some(&other))
+        .unwrap()
+        .remove(0);
+    assert_eq!(called.successor, Some(other));
 }
 
 #[test]
