@@ -2,12 +2,13 @@
 //! and the policy goes out when all of them are across. Whatever Git says last is where it ends.
 
 use cutover::plan::Action;
-use cutover::sandbox::World;
 use cutover::sandbox::api::{Patch, Resource};
+use cutover::sandbox::karmada::Features;
+use cutover::sandbox::{World, WorldOptions};
 use serde_json::{Value, json};
 
 use crate::placement::{job, named, policy, runs, started};
-use crate::support::plane::{Plane, settings};
+use crate::support::plane::{NAMESPACE, Plane, settings};
 use crate::support::wait::until;
 
 const MIGRATIONS: Resource = Resource::new("cutover.dev", "migrations");
@@ -685,15 +686,75 @@ async fn a_policy_that_is_renamed_twice_ends_where_the_last_one_places_the_job()
     is_clean(&world);
 }
 
+/// A policy that takes `orders` from its own.
+fn taker(clusters: &str) -> String {
+    successor(clusters).replace("spec:", "spec:\n  preemption: Always\n  priority: 10")
+}
+
 /// Not every Karmada lets one policy take a workload from another, and which one does can't be read.
 #[tokio::test]
-async fn a_policy_that_preempts_sets_nothing_off() {
+async fn a_policy_that_preempts_sets_nothing_off_until_it_is_said_that_karmada_lets_it() {
     let settings = settings(AUTO);
     let (world, plane) = started(&placed(EAST), &[("cutover.yaml", &settings)]).await;
-    let preempts = successor("west").replace("spec:", "spec:\n  preemption: Always\n  priority: 10");
-    plane.push(&[("next.yaml", &preempts)]);
+    plane.push(&[("next.yaml", &taker("west"))]);
     let problems = problems(&plane).await;
     assert!(problems.contains("PolicyPreemption"), "{problems}");
     assert!(!is_there(&plane, "orders-next"));
     has_stayed(&world, &plane);
+}
+
+/// `orders` runs in east, and Karmada has the feature gate.
+async fn preempting(verify: &str) -> (World, Plane) {
+    let world = World::start(WorldOptions {
+        features: Features {
+            policy_preemption: true,
+            ..Features::default()
+        },
+        ..WorldOptions::fast()
+    });
+    let gate = format!("{{migrations: {{mode: Auto, preemption: true, verify: {verify}}}}}");
+    let settings = settings(&format!("- {{name: main, gate: {gate}}}"));
+    let (own, job) = (placed(EAST), job("orders"));
+    let files = [
+        NAMESPACE,
+        ("policy.yaml", &*own),
+        ("job.yaml", &*job),
+        ("cutover.yaml", &*settings),
+    ];
+    let plane = Plane::on(world.control_plane(), &files);
+    plane.run().await;
+    until("orders runs in east", || runs(&world, "east", "orders")).await;
+    (world, plane)
+}
+
+#[tokio::test]
+async fn a_policy_that_preempts_is_a_migration_where_karmada_lets_it() {
+    let (world, plane) = preempting("{healthyFor: 1s}").await;
+    let _running = plane.start();
+    plane.push(&[("next.yaml", &taker("west"))]);
+    until("it is across", || phases(&plane) == ["Completed"]).await;
+    has_moved(&world, &plane).await;
+    assert_eq!(named(&plane, "orders-next"), json!(["west"]));
+    assert_eq!(named(&plane, "orders"), json!(["east"]));
+}
+
+#[tokio::test]
+async fn a_policy_that_was_to_preempt_and_goes_or_lets_be_in_mid_flight_moves_nothing() {
+    let meek = taker("west").replace("priority: 10", "priority: 0");
+    for after in ["", &*meek] {
+        let (world, plane) = preempting("{healthyFor: 2h, timeout: 3h}").await;
+        let _running = plane.start();
+        plane.push(&[("next.yaml", &taker("west"))]);
+        until("the target is watched", || phases(&plane) == ["Verify"]).await;
+        assert!(!is_there(&plane, "orders-next"));
+        plane.push(&[("next.yaml", after)]);
+        until("it is rolled back", || phases(&plane) == ["Aborted"]).await;
+        until("it runs where it did", || runs(&world, "east", "orders")).await;
+        until("Git is carried out", || {
+            is_there(&plane, "orders-next") != after.is_empty()
+        })
+        .await;
+        assert_eq!(named(&plane, "orders"), json!(["east"]));
+        is_clean(&world);
+    }
 }

@@ -23,7 +23,7 @@ use crate::api::{self, Intent, MigrationSpec, Phase, PolicyName, WorkloadRef};
 use crate::config::{Migrations, MigrationsMode};
 use choice::Choice;
 use cutover_karmada::name::{ClusterName, GroupKind, ObjectKey};
-use cutover_karmada::{PropagationSpec, ResourceSelector};
+use cutover_karmada::{PropagationSpec, ResourceSelector, Specificity};
 
 /// On a policy, or on the template of a workload: whether changes of placement set migrations off, `auto` or `manual`.
 pub const MODE_ANNOTATION: &str = "cutover.dev/migrations";
@@ -80,6 +80,7 @@ pub fn called_for(
     ground: &Ground,
     refusal: &Refusal,
     (policy, spec): (&PolicyName, Option<&PropagationSpec>),
+    settings: &Migrations,
     mut to_be: impl FnMut(&Tenant) -> Option<PolicyName>,
 ) -> Result<Vec<Called>, String> {
     let mut choice = Choice::new(ground);
@@ -97,7 +98,8 @@ pub fn called_for(
         if loss.placement != placement {
             return Err(of("it is not known what would place it".to_owned()));
         }
-        let successor = successor((policy, spec), (by, then), tenant, &mut to_be).map_err(of)?;
+        let preempts = settings.preemption;
+        let successor = successor((policy, spec), (by, then), tenant, preempts, &mut to_be).map_err(of)?;
         called(loss, tenant, (then, successor), &mut choice).map_err(of)
     });
     let called: Vec<Called> = each.collect::<Result<_, _>>()?;
@@ -110,22 +112,31 @@ pub fn called_for(
     Ok(called)
 }
 
-/// Returns the policy that takes a workload up, where its own goes or lets it go, or it has none; `None`: its own one stays. An error
-/// where it isn't certain which one that is.
+/// Returns the policy that takes a workload up, where its own goes or lets it go, it has none, or another one preempts; `None`: its own one
+/// stays. An error where it isn't certain which one that is. `preempts`: Karmada lets one policy take from another.
 fn successor(
     (policy, spec): (&PolicyName, Option<&PropagationSpec>),
     (by, then): (&PolicyName, &PropagationSpec),
     tenant: &Tenant,
+    preempts: bool,
     to_be: impl FnOnce(&Tenant) -> Option<PolicyName>,
 ) -> Result<Option<PolicyName>, String> {
     match &tenant.owner {
         Some(own) if own == policy && by == policy && spec.is_some() => return Ok(None),
-        // Whether Karmada does that depends on its feature gate PolicyPreemption, which is off by default and can't be read. Where it is
-        // off the workload would be moved, and stay under guard for good.
-        Some(own) if own != policy && by == policy => {
+        // Where the feature gate is off, as it is by default, the workload would be moved, and stay under guard for good.
+        Some(own) if own != policy && by == policy && !preempts => {
             return Err(format!(
-                "{by} would take it from {own}, which not every Karmada does (PolicyPreemption): delete {own} in the same push"
+                "{by} would take it from {own}, which not every Karmada does: if yours has the feature gate PolicyPreemption, set \
+                 gate.migrations.preemption, else delete {own} in the same push"
             ));
+        }
+        Some(own) if own != policy && by == policy => {
+            let how = ResourceSelector::closest(&then.resource_selectors, &tenant.template);
+            if how != Some(Specificity::Name) {
+                return Err(format!(
+                    "{by} would take it from {own}, which Karmada does only where it is selected by its name"
+                ));
+            }
         }
         Some(own) if own != policy => return Err(format!("{own} has it, and {by} would take it up")),
         // Its own goes, or lets it go; or it has none.

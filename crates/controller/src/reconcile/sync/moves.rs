@@ -45,7 +45,7 @@ impl Sync {
         let Some(own) = own.filter(|own| is_asked_for(&own.gate.migrations)) else {
             return SetOff::Nothing(None);
         };
-        let called = self.called_for(ground, asked, refusal);
+        let called = self.called_for(ground, asked, refusal, &own.gate.migrations);
         let placed = called.and_then(|called| Ok((self.placing(&called, asked)?, called)));
         let (wanted, called) = match placed {
             Ok(placed) => placed,
@@ -88,7 +88,7 @@ impl Sync {
             spec: spec.as_deref(),
             object: manifest,
         };
-        let called = self.called_for(ground, asked, refusal);
+        let called = self.called_for(ground, asked, refusal, settings);
         let called = called.map_err(|why| Some(no_move(&why)))?;
         let planned = called.iter().map(|called| driven::planned(called, settings));
         Ok(planned.collect())

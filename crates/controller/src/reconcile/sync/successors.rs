@@ -10,6 +10,7 @@ use super::gate::get;
 use super::moves::Asked;
 use crate::reconcile::intents::policies::{claimed_by, typed};
 use cutover_core::api::{PolicyName, SYNC_MANAGER};
+use cutover_core::config::Migrations;
 use cutover_core::intent::driven::{self, Called, Driven};
 use cutover_core::intent::gate::{Ground, Refusal, Tenant, governing, policy_name};
 use cutover_core::manifest::Entry;
@@ -29,6 +30,7 @@ impl Sync {
         ground: &Ground,
         asked: Asked<'_>,
         refusal: &Refusal,
+        settings: &Migrations,
     ) -> Result<Vec<Called>, String> {
         let losses = refusal.losses.iter();
         let namespaces: BTreeSet<Option<&str>> = losses
@@ -50,7 +52,7 @@ impl Sync {
             let by = governing(tenant.owner.as_ref(), namespace, &tenant.template, &*policies);
             by.map(|(name, _)| name.clone())
         };
-        driven::called_for(ground, refusal, (asked.policy, asked.spec), to_be)
+        driven::called_for(ground, refusal, (asked.policy, asked.spec), settings, to_be)
     }
 
     /// Returns the policy that places what is moved, as Git has it; of one that is not in Git, as it is. An error where that isn't what

@@ -3,6 +3,7 @@
 use serde_json::json;
 
 use super::*;
+use crate::config::Migrations;
 use crate::intent::driven::{self, Called};
 
 fn cluster(name: &str, more: Value) -> (ClusterName, Cluster) {
@@ -294,7 +295,13 @@ fn called(ground: &Ground, placement: Value) -> Result<Vec<Called>, String> {
     let (name, spec) = (policy_name("orders"), policy(placement));
     let write = Write::Policy(name.clone(), Some(Box::new(spec.clone())));
     let refusal = ground.judge(&write, None).unwrap_err();
-    driven::called_for(ground, &refusal, (&name, Some(&spec)), |_| None)
+    driven::called_for(
+        ground,
+        &refusal,
+        (&name, Some(&spec)),
+        &Migrations::default(),
+        |_| None,
+    )
 }
 
 #[test]
@@ -356,7 +363,8 @@ fn where_a_policy_goes_or_lets_go_the_move_is_to_where_its_successor_places_the_
         |ground: &Ground, name: &PolicyName, spec: Option<&PropagationSpec>, to_be: Option<&PolicyName>| {
             let write = Write::Policy(name.clone(), spec.cloned().map(Box::new));
             let refusal = ground.judge(&write, None).unwrap_err();
-            driven::called_for(ground, &refusal, (name, spec), |_| to_be.cloned())
+            let settings = Migrations::default();
+            driven::called_for(ground, &refusal, (name, spec), &settings, |_| to_be.cloned())
         };
     let elsewhere = json!({"resourceSelectors": [{
         "apiVersion": "flink.apache.org/v1beta1",
@@ -392,6 +400,23 @@ fn where_a_policy_goes_or_lets_go_the_move_is_to_where_its_successor_places_the_
     let preempts = policy_with(one_of(&["west"]), always);
     let why = asks(&start, &other, Some(&preempts), Some(&other)).unwrap_err();
     assert!(why.contains("PolicyPreemption"), "{why}");
+    let settings = Migrations {
+        preemption: true,
+        ..Migrations::default()
+    };
+    let by_kind = json!({"resourceSelectors": [{
+        "apiVersion": "flink.apache.org/v1beta1",
+        "kind": "FlinkDeployment",
+    }]});
+    let mut by_kind = policy_with(one_of(&["west"]), by_kind);
+    (by_kind.priority, by_kind.preemption) = (preempts.priority, preempts.preemption.clone());
+    for (spec, is_certain) in [(&preempts, true), (&by_kind, false)] {
+        let write = Write::Policy(other.clone(), Some(Box::new(spec.clone())));
+        let refusal = start.judge(&write, None).unwrap_err();
+        let change = (&other, Some(spec));
+        let called = driven::called_for(&start, &refusal, change, &settings, |_| Some(other.clone()));
+        assert_eq!(called.is_ok(), is_certain, "{called:?}");
+    }
     // It has none any more.
     let mut orphaned = ground(one_of(&["east"]), &["east"]);
     orphaned.tenants[0].owner = None;
