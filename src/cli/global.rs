@@ -13,6 +13,7 @@ use tracing_subscriber::layer::SubscriberExt;
 use tracing_subscriber::util::SubscriberInitExt;
 use tracing_subscriber::{EnvFilter, Layer};
 
+use super::progress;
 use cutover_base::budget::{Budget, Setting};
 use cutover_base::escape;
 use cutover_core::redact;
@@ -119,6 +120,10 @@ impl Global {
             LogFormat::Text => lines.fmt_fields(debug_fn(text_field)).boxed(),
             LogFormat::Json => lines.json().flatten_event(true).boxed(),
         };
+        // Who wants JSON has a program read stderr.
+        if matches!(self.log_format, LogFormat::Text) {
+            progress::start();
+        }
         let quiet = filter_fn(|metadata| !QUOTING.contains(&metadata.target()));
         // A second start in one process (tests) keeps the first one's settings.
         let _ = tracing_subscriber::registry()
@@ -155,8 +160,8 @@ struct Log<W> {
 
 impl<W: Write> Write for Log<W> {
     fn write(&mut self, record: &[u8]) -> std::io::Result<usize> {
-        let text = String::from_utf8_lossy(record);
-        self.to.write_all((self.safe)(&redact::text(&text)).as_bytes())?;
+        let line = (self.safe)(&redact::text(&String::from_utf8_lossy(record)));
+        progress::beside(|| self.to.write_all(line.as_bytes()))?;
         Ok(record.len())
     }
 

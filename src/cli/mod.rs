@@ -33,6 +33,7 @@ mod named;
 mod output;
 mod plan;
 mod profile;
+mod progress;
 mod rebalance;
 mod recorded;
 mod review;

@@ -9,6 +9,7 @@ use std::process::ExitCode;
 use anstyle::{AnsiColor, Style};
 use clap::error::{ContextKind, ContextValue};
 
+use super::progress;
 use cutover_base::escape;
 use cutover_core::error::{Error, Kind, Result};
 use cutover_core::redact;
@@ -58,8 +59,10 @@ pub fn clear() -> Result<()> {
 
 /// Writes what holds nothing of others, or was made safe. A reader that has heard enough (`| head`) is no error.
 pub fn raw(text: impl AsRef<str>) -> Result<()> {
-    let mut out = anstream::stdout().lock();
-    let written = out.write_all(text.as_ref().as_bytes()).and_then(|()| out.flush());
+    let written = progress::beside(|| {
+        let mut out = anstream::stdout().lock();
+        out.write_all(text.as_ref().as_bytes()).and_then(|()| out.flush())
+    });
     match written {
         Err(error) if error.kind() != std::io::ErrorKind::BrokenPipe => {
             Err(Error::user(format!("cannot write to stdout: {error}")))
@@ -71,7 +74,7 @@ pub fn raw(text: impl AsRef<str>) -> Result<()> {
 /// Writes a line for people to stderr. There is nobody to tell when that fails.
 pub fn note(line: impl AsRef<str>) {
     let line = escape::terminal(&redact::text(line.as_ref()));
-    let _ = writeln!(anstream::stderr().lock(), "{line}");
+    let _ = progress::beside(|| writeln!(anstream::stderr().lock(), "{line}"));
 }
 
 /// Tells an error and returns the exit code of its kind.

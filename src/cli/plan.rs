@@ -10,6 +10,7 @@ use tokio_util::sync::CancellationToken;
 use super::clone;
 use super::connection::{ClusterArgs, GitArgs, StatusBranchArgs};
 use super::output::{self, OUTPUT};
+use super::progress;
 use cutover_controller::reconcile::sync::Range;
 use cutover_controller::reconcile::{self, Previews, Target};
 use cutover_core::error::{Error, Kind, Result};
@@ -74,6 +75,10 @@ impl Plan {
     pub async fn run(self) -> Result<ExitCode> {
         let cluster = self.cluster.connect().await?;
         cluster.require_karmada().await?;
+        let cluster = match self.output {
+            Format::Text | Format::Markdown => progress::shown(cluster),
+            Format::Json | Format::Github => cluster,
+        };
         let clone = match &self.repo {
             Some(_) => None,
             None => repo::discover(&self.path).ok(),

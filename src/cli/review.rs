@@ -12,7 +12,7 @@ use tokio_util::sync::CancellationToken;
 use super::connection::{ClusterArgs, GitArgs};
 use super::output::OUTPUT;
 use super::plan::{commit, local, range};
-use super::{clone, output, validate};
+use super::{clone, output, progress, validate};
 use cutover_cluster::Cluster;
 use cutover_controller::reconcile::sync::Range;
 use cutover_controller::reconcile::{self, Previews, Target};
@@ -210,8 +210,11 @@ impl Review {
     }
 
     async fn live(&self, clone: &git2::Repository, range: Range, history: &History) -> Result<Live> {
-        let cluster: Cluster = self.cluster.connect().await?;
+        let mut cluster: Cluster = self.cluster.connect().await?;
         cluster.require_karmada().await?;
+        if matches!(self.output, Format::Markdown) {
+            cluster = progress::shown(cluster);
+        }
         let options = self.git.options(local(clone.path())?, "main")?;
         let cancel = CancellationToken::new();
         let mut plan = reconcile::plan(&options, &cluster, Target::Range(range), &cancel).await?;

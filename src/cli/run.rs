@@ -12,7 +12,7 @@ use tokio_util::sync::CancellationToken;
 
 use super::connection::{ClusterArgs, GitArgs, StatusArgs};
 use super::forge::ForgeArgs;
-use super::{output, signal};
+use super::{output, progress, signal};
 use cutover_cluster::{Prometheus, PrometheusOptions};
 use cutover_controller::reconcile::intents::{Metrics, NoMetrics};
 use cutover_controller::reconcile::lease::{LeaseOptions, Terms};
@@ -253,7 +253,7 @@ impl Run {
     pub async fn run(self) -> Result<ExitCode> {
         let cancel = signal::cancelled_by_signals();
         let lease = self.lease.options()?;
-        let cluster = self.cluster.connect().await?;
+        let cluster = progress::shown(self.cluster.connect().await?);
         cluster.require_karmada().await?;
         let repo = repo::Options {
             signing: self.status.signing(),

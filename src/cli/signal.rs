@@ -2,6 +2,8 @@
 
 use tokio_util::sync::CancellationToken;
 
+use super::progress;
+
 /// How a command exits that a signal has ended before it was done, as shells say it of Ctrl-C.
 pub const INTERRUPTED: u8 = 130;
 
@@ -14,6 +16,7 @@ pub fn cancelled_by_signals() -> CancellationToken {
         signals.next().await;
         token.cancel();
         signals.next().await;
+        progress::end();
         std::process::exit(INTERRUPTED.into());
     });
     cancel

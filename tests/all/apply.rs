@@ -772,7 +772,7 @@ mod writes {
     use std::sync::Arc;
 
     use cutover::api::claim_name;
-    use cutover::cluster::{Outcome, Write, apply};
+    use cutover::cluster::{Outcome, TaskProgress, Write, apply};
     use cutover::manifest::{Entry, Limits, Source, parse};
     use cutover::plan::ApplyOptions;
     use cutover::sandbox::api::Resource;
@@ -802,7 +802,7 @@ mod writes {
 
     async fn refused(fleet: &Fleet, recreated: bool) -> Failure {
         let write = write(&deployment("web", "store", ""), recreated);
-        let answers = apply(&fleet.cluster(), None, vec![write]).await;
+        let answers = apply(&fleet.cluster(), None, vec![write], &TaskProgress::default()).await;
         match answers.outcomes.into_values().next() {
             Some(Outcome::Failed(failure)) => failure,
             other => panic!("{other:?}"),

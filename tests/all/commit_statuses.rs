@@ -251,7 +251,10 @@ mod with_a_reconciler {
         let said = forge
             .until(|said| is(said, first.as_str(), sync, "failure"))
             .await;
-        let failure = said.iter().find(|said| said.state == "failure").unwrap();
+        let failure = said
+            .iter()
+            .find(|said| said.name == sync && said.state == "failure");
+        let failure = failure.unwrap();
         assert!(failure.note.starts_with("bad.yaml:"), "{failure:?}");
         let page = format!("{}/shop/fleet/src/branch/cutover-status/STATUS.md", forge.address);
         assert_eq!(failure.link.as_deref(), Some(page.as_str()));
@@ -261,9 +264,23 @@ mod with_a_reconciler {
             .await;
         let failed = said.iter().find(|said| said.name == migration).unwrap();
         assert!(failed.note.starts_with("Failed: "), "{failed:?}");
+        let headline = "Migration shop/nothing-to-mars failed; 1 problem in the desired state";
+        let of_all = |said: &Said, note: &str| {
+            said.name == "cutover/status" && said.state == "failure" && said.note == note
+        };
+        forge
+            .until(|said| said.iter().any(|said| of_all(said, headline)))
+            .await;
         let second = origin.commit("main", &[("bad.yaml", "")]);
         forge
             .until(|said| is(said, second.as_str(), sync, "success"))
+            .await;
+        let headline = "Migration shop/nothing-to-mars failed";
+        forge
+            .until(|said| {
+                said.iter()
+                    .any(|said| said.revision == second.as_str() && of_all(said, headline))
+            })
             .await;
         cancel.cancel();
         running.await.unwrap().unwrap();

@@ -122,7 +122,9 @@ async fn a_deployment_stops_here_before_it_starts_there() {
     stage.migrate(json!({}));
     let status = stage.ends_as(Phase::Completed).await;
     stage.assert_only_in("west");
-    assert!(status["downtimeMs"].as_u64() > Some(0), "{status:#}");
+    let downtime = status["downtimeMs"].as_u64().unwrap();
+    assert!(downtime > 0, "{status:#}");
+    assert_eq!(status["downtime"], cutover::report::milliseconds(downtime));
 }
 
 #[tokio::test(start_paused = true)]

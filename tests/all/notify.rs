@@ -9,7 +9,7 @@ use axum::extract::Request;
 use axum::response::Response;
 use cutover::config::Receivers;
 use cutover::forge::{Backoff, RetryPolicy, signature};
-use cutover::notify::{Notifier, Sending};
+use cutover::notify::{Besides, Notifier, Sending};
 use cutover::report::{EventRecord, Notice};
 use serde_json::Value;
 use tokio::sync::Notify;
@@ -122,6 +122,7 @@ fn notice(reason: &str, warning: bool) -> Notice {
         uid: Some("7b1c".to_owned()),
         told: EventRecord::new(warning, reason, "east: stopped"),
         at: "2026-03-01T10:00:00Z".parse().unwrap(),
+        besides: None,
     }
 }
 
@@ -210,6 +211,26 @@ async fn each_is_told_what_its_filter_lets_through_in_its_own_words_whatever_the
     );
 }
 
+#[tokio::test]
+async fn what_else_is_wrong_is_added_when_a_notice_is_sent() {
+    let (stage, url) = Stage::start().await;
+    let (notifier, sending) = start(&format!("- {{name: ours, format: Webhook, url: '{url}'}}\n"));
+    let notifier = notifier.with(Besides::new(|subject| {
+        (subject == "Migration shop/orders-to-west").then(|| "1 rollout halted".to_owned())
+    }));
+    notifier.tell(&notice("Completed", false));
+    let other = Notice {
+        name: "other".to_owned(),
+        ..notice("Completed", false)
+    };
+    notifier.tell(&other);
+    drop(notifier);
+    sending.end(Duration::from_secs(30)).await;
+    let told = stage.told(2).await;
+    assert_eq!(told[0].json()["besides"], "1 rollout halted");
+    assert!(told[1].json().get("besides").is_none(), "all else is well");
+}
+
 pub mod with_a_reconciler {
     use cutover::api;
     use cutover::cluster::{Cluster, Limits};
@@ -275,6 +296,29 @@ spec:
         assert_eq!(failed["severity"], "warning");
         origin.commit("main", &[("bad.yaml", "")]);
         of("Sync", "InSync").await;
+        let of_sync = |number: usize| {
+            let stage = stage.clone();
+            async move {
+                for count in 1.. {
+                    let told = stage.told(count).await;
+                    let syncs = told.iter().map(Message::json);
+                    let mut syncs = syncs.filter(|told| told["object"]["kind"] == "Sync");
+                    let found = syncs.nth(number);
+                    if let Some(found) = found {
+                        return found;
+                    }
+                }
+                Value::Null
+            }
+        };
+        // What else is wrong may be as it was a moment ago.
+        for number in 2.. {
+            origin.commit("main", &[("bad.yaml", if number % 2 == 0 { "a: [" } else { "" })]);
+            let told = of_sync(number).await;
+            if told["besides"] == "Migration shop/nothing-to-mars failed" {
+                break;
+            }
+        }
         cancel.cancel();
         running.await.unwrap().unwrap();
         sending.end(Duration::from_secs(30)).await;

@@ -154,7 +154,13 @@ async fn a_failure_in_the_middle_is_held_on_request_until_a_person_aborts() {
     approved["approvals"] = json!([{"percent": 50, "attempt": 1}]);
     stage.shift("go", approved.clone());
     tokio::time::sleep(Duration::from_mins(4)).await;
-    assert_eq!(stage.status("go")["phase"], "Shifting");
+    let status = stage.status("go");
+    assert_eq!(status["phase"], "Shifting");
+    let warning = status["waitingFor"]["lastWarning"].as_str().unwrap_or_default();
+    assert!(
+        warning.starts_with("west: Pod ") && warning.contains("the registry has no such image"),
+        "{status:#}"
+    );
     approved["abort"] = json!(true);
     stage.shift("go", approved);
     stage.is("go", "Aborted").await;

@@ -5,3 +5,4 @@ pub use cutover_testing::*;
 
 pub mod replica;
 pub mod served;
+pub mod terminal;

@@ -18,6 +18,7 @@ use super::compute::off_the_runtime;
 use super::discover::Discovery;
 use super::error::{self, Error};
 use super::limits::{Limits, Sender};
+use super::progress::{ProgressObserver, Task, TaskProgress};
 use super::single_flight::SingleFlight;
 use super::{Reader, RequestObserver, Result, Writer};
 use cutover_core::redact::Secrets;
@@ -40,6 +41,7 @@ pub struct Cluster {
     client: kube::Client,
     sender: Sender,
     shared: Arc<Shared>,
+    progress: Option<Arc<dyn ProgressObserver>>,
 }
 
 struct Shared {
@@ -130,6 +132,7 @@ impl Cluster {
                 single_flight: SingleFlight::default(),
                 server,
             }),
+            progress: None,
         }
     }
 
@@ -156,7 +159,22 @@ impl Cluster {
             client: sender.client(),
             sender,
             shared: Arc::clone(&self.shared),
+            progress: self.progress.clone(),
         }
+    }
+
+    /// Returns the same control plane, with an observer of how far long work with it has come.
+    #[must_use]
+    pub fn with_progress(&self, observer: Arc<dyn ProgressObserver>) -> Self {
+        Self {
+            progress: Some(observer),
+            ..self.clone()
+        }
+    }
+
+    /// Begins a task of so many things for a sync; it is over when what is returned is dropped.
+    pub fn begin(&self, task: Task, sync: &str, total: usize) -> TaskProgress {
+        TaskProgress::begin(self.progress.as_deref(), task, sync, total)
     }
 
     /// Fails when nothing may be written any more.

@@ -140,9 +140,13 @@ impl Observer {
 
     /// Waits until something is known of every kind that is watched, be it that it can't be listed; false after `limit`.
     pub async fn heard(&self, limit: Duration) -> bool {
-        let waits = |(_, state): &(String, KindState)| *state == KindState::Waiting;
-        self.until(limit, |observer| !observer.cache.unsettled().iter().any(waits))
-            .await
+        self.until(limit, |observer| observer.unheard() == 0).await
+    }
+
+    /// Returns of how many kinds that are watched nothing is known yet.
+    pub fn unheard(&self) -> usize {
+        let waits = |(_, state): &&(String, KindState)| *state == KindState::Waiting;
+        self.cache.unsettled().iter().filter(waits).count()
     }
 
     /// Waits until the cache satisfies a condition, which is tried after every change; false after `limit`.

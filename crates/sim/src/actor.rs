@@ -309,6 +309,7 @@ impl<K: Kind> Running<K> {
             generation: intent.generation,
             revision: None,
             deleting: intent.deleting,
+            overtaken: None,
             has_finalizer: intent.has_finalizer,
             spec: &intent.spec,
             status: &intent.status,

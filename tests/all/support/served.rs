@@ -11,6 +11,7 @@ use tokio_util::task::AbortOnDropHandle;
 
 use super::real::{in_background, spawn_in_background};
 use super::server::{On, Server};
+use super::terminal::Terminal;
 
 pub struct Served {
     pub server: Server,
@@ -97,6 +98,26 @@ impl Served {
         let mut child = self.command(arguments).stdout(Stdio::piped()).spawn().unwrap();
         let lines = BufReader::new(child.stdout.take().unwrap());
         Followed { child, lines }
+    }
+
+    /// Starts the program with stderr on a terminal that people look at, whatever the environment of the tests says.
+    pub fn on_terminal(
+        &self,
+        arguments: &[&str],
+        stdout: Stdio,
+        terminal: &Terminal,
+        environment: &[(&str, &str)],
+    ) -> Child {
+        let mut command = self.command(arguments);
+        command
+            .env_remove("CI")
+            .env_remove("NO_COLOR")
+            .env("TERM", "xterm")
+            .envs(environment.iter().copied())
+            .stdin(Stdio::null())
+            .stdout(stdout)
+            .stderr(terminal.output());
+        command.spawn().unwrap()
     }
 
     fn command(&self, arguments: &[&str]) -> Command {

@@ -19,7 +19,7 @@ use super::compute::off_the_runtime;
 use super::connect::Cluster;
 use super::discover::{Lookup, Served};
 use super::object::meta;
-use super::{Applied, Mode, Observer, Written};
+use super::{Applied, Mode, Observer, TaskProgress, Written};
 use cutover_core::api::SYNC_MANAGER;
 use cutover_core::manifest::{Entry, Manifest};
 use cutover_core::plan::ApplyOptions;
@@ -55,12 +55,18 @@ pub struct Answers {
 }
 
 /// Applies objects together, as many at a time as the limits allow. Takes the answers into the observer.
-pub async fn apply(cluster: &Cluster, observer: Option<&Observer>, writes: Vec<Write>) -> Answers {
+pub async fn apply(
+    cluster: &Cluster,
+    observer: Option<&Observer>,
+    writes: Vec<Write>,
+    progress: &TaskProgress,
+) -> Answers {
     let writes = writes.iter().map(|write| one(cluster, observer, write));
     let mut answered =
         futures::stream::iter(writes.collect::<Vec<_>>()).buffer_unordered(cluster.limits().in_flight);
     let mut answers = Answers::default();
     while let Some((key, outcome, version)) = answered.next().await {
+        progress.advance();
         if let Some(version) = version {
             answers.versions.insert(key.clone(), version);
         }

@@ -1,5 +1,6 @@
 //! The loops: sync, intents, publish. They meet only in the Karmada API server and in `report`.
 
+mod besides;
 mod endings;
 mod forecasts;
 pub mod intents;

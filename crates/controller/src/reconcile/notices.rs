@@ -36,6 +36,7 @@ pub(super) async fn run(
                         uid: None,
                         told,
                         at: clock(),
+                        besides: None,
                     });
                 }
             }

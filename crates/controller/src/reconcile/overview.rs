@@ -7,7 +7,7 @@ use jiff::Timestamp;
 use tokio::sync::watch;
 
 use super::sync::{LeftBehind, ObjectReport, ObjectResult, PruneReport, SyncReport};
-use cutover_cluster::{News, Observer};
+use cutover_cluster::{KindState, News, Observer};
 use cutover_core::api;
 use cutover_core::report::{
     HeldObject, LeftOverview, ObjectNote, Overview, Problem, SyncOverview, UnhealthyWorkload, WaitOverview,
@@ -81,6 +81,19 @@ impl Seen {
         let _ = futures::future::select_all(others.into_iter().chain(latest)).await;
     }
 
+    /// Returns whether the intents of some kind have never been listed: that there is none is not known then.
+    fn has_unknown_intents(&self) -> bool {
+        let mut states = api::KINDS
+            .iter()
+            .filter_map(|kind| self.observer.state(api::GROUP, kind.name));
+        states.any(|state| {
+            matches!(
+                state,
+                KindState::Waiting | KindState::Failing { synced_at: None, .. }
+            )
+        })
+    }
+
     pub(super) fn overview(&mut self) -> Overview {
         let syncs: Vec<SyncOverview> = self
             .reports
@@ -95,6 +108,7 @@ impl Seen {
             branch: self.branch.clone(),
             syncs,
             left_behind: left_behind.into_iter().map(left_overview).collect(),
+            has_unknown_intents: self.has_unknown_intents(),
             web: self.web.clone(),
             // One that this release can't read is left out.
             ..Overview::of_intents(|kind| self.observer.list(api::GROUP, kind), |_, _, _| {})
@@ -155,6 +169,7 @@ pub(super) fn sync_overview(name: &str, report: Option<&SyncReport>) -> SyncOver
         waiting: waiting.collect(),
         drifted: report.drifted().map(note).collect(),
         kept: staying.chain(orphaned).map(note).collect(),
+        pruning: report.pruned.as_ref().map_or(0, PruneReport::pending),
         problems: problems.collect(),
     }
 }

@@ -10,6 +10,7 @@ use serde::Deserialize;
 use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 
+use super::besides::besides;
 use super::intents::{self, Canaries, FailpointHook, Metrics, NoFailpoints, NoMetrics, Parts, Templates};
 use super::lease::{self, LeaseOptions};
 use super::notices;
@@ -300,9 +301,6 @@ async fn work_once(
         let left_behind = layout.abandoned.once(&source).await;
         let migrations = migrations(&layout.observer);
         let failed = layout.failed();
-        if let Some(saying) = saying(&options, &settings.config) {
-            saying.say(&layout.seen().overview());
-        }
         if let Some(lease) = &options.lease {
             lease.syncs.send_replace(Summaries::new(layout.reports()).text());
         }
@@ -310,6 +308,9 @@ async fn work_once(
         let still = unhealthy::at_present(&layout.observer).await;
         let still = still.into_iter().filter_map(|one| one.as_before(&before));
         let (_, still) = watch::channel(still.collect());
+        if let Some(mut saying) = saying(&options, &settings.config) {
+            saying.say(&layout.seen().with_unhealthy(still.clone()).overview());
+        }
         let mut publisher = layout.publisher(&options).with_unhealthy(still);
         publisher.once().await?;
         let done = layout.syncs.iter();
@@ -406,7 +407,10 @@ impl Layout {
             canaries: Canaries::default(),
             metrics: Arc::clone(&options.metrics),
             telemetry: options.telemetry.clone(),
-            notifier: options.notifier.clone(),
+            notifier: options
+                .notifier
+                .clone()
+                .map(|notifier| notifier.with(besides(self.seen()))),
         }
     }
 
@@ -485,14 +489,17 @@ impl Layout {
             interval: config.interval.duration(),
             ..Polling::default()
         });
-        let parts = self.parts(options);
-        if let Some(notifier) = options.notifier.clone() {
+        let unhealthy = Unhealthy::new(self.observer.clone());
+        let seen = || self.seen().with_unhealthy(unhealthy.reported());
+        let notifier = options.notifier.clone();
+        let notifier = notifier.map(|notifier| notifier.with(besides(seen())));
+        let parts = Parts {
+            notifier: notifier.clone(),
+            ..self.parts(options)
+        };
+        if let Some(notifier) = notifier.clone() {
             let (reports, clock) = (self.reports(), Arc::clone(&options.clock));
             running.spawn(|stop| notices::run(reports, notifier, clock, stop));
-        }
-        if let Some(saying) = saying(options, config) {
-            let seen = self.seen();
-            running.spawn(|stop| saying.run(seen, stop));
         }
         running.spawn(|stop| intents::run(parts, stop));
         if let Some(lease) = &options.lease {
@@ -501,11 +508,14 @@ impl Layout {
         }
         let refusals = Refusals::new(
             options.cluster.clone(),
-            options.notifier.clone(),
+            notifier,
             options.lease.as_ref(),
             Arc::clone(&options.clock),
         );
-        let unhealthy = Unhealthy::new(self.observer.clone());
+        if let Some(saying) = saying(options, config) {
+            let seen = seen();
+            running.spawn(|stop| saying.run(seen, stop));
+        }
         let publisher = self
             .publisher(options)
             .with_unhealthy(unhealthy.reported())

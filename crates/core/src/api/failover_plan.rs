@@ -12,8 +12,8 @@ use serde_with::skip_serializing_none;
 
 use super::common::{anything, is_zero, lifecycle, phase_common_journal};
 use super::{
-    BindingId, ClaimOwner, Common, Differences, Fence, Intent, Lifecycle, PinState, Progress, Standing,
-    Starts, TimeSpan, Watched, WorkloadProfileSpec, WorkloadRef,
+    BindingId, ClaimOwner, Common, Differences, Fence, Intent, Lifecycle, PinState, Progress, SecretHandles,
+    Standing, Starts, TimeSpan, Watched, WorkloadProfileSpec, WorkloadRef,
 };
 use cutover_karmada::PurgeMode;
 use cutover_karmada::name::ClusterName;
@@ -503,6 +503,9 @@ pub struct FailoverJournal {
     pub suspended: Vec<ClusterName>,
     /// What the writer carries beyond the template: the state that it was started from. Dropped when it makes no difference.
     pub carried: Option<BTreeMap<String, String>>,
+    /// What the secret ones among the handles are. Nothing else has them: neither Git nor any message.
+    #[serde(default, skip_serializing_if = "SecretHandles::is_empty")]
+    pub secrets: SecretHandles,
     /// The writer had a state of its own, and is told by this number to begin again from what it carries.
     pub redeploy: Option<u32>,
     /// What keeps Karmada's scheduler and failover away, and what was taken off the binding for that.
@@ -606,6 +609,7 @@ pub struct Flight {
 
 impl Intent for FailoverPlan {
     const KIND: &'static str = "FailoverPlan";
+    const SECRETS: &'static [&'static str] = &["/status/journal/secrets"];
     type Rank = (u32, u32, u64, bool, Option<Timestamp>);
 
     fn rank(status: &FailoverPlanStatus) -> Self::Rank {

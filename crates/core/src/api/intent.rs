@@ -31,6 +31,9 @@ pub trait Intent:
     /// Where in an object templates stand, as JSON pointers: they are in Git as they are, and in a record without their secrets.
     const TEMPLATES: &'static [&'static str] = &[];
 
+    /// Where in an object the values of secret handles stand, as JSON pointers: no record has them.
+    const SECRETS: &'static [&'static str] = &[];
+
     /// How far an attempt has come.
     type Rank: PartialOrd;
 
@@ -183,6 +186,26 @@ mod tests {
         }
         assert!(kind("Migration").is_some_and(|kind| kind.claims));
         assert!(kind("Claim").is_none());
+    }
+
+    #[test]
+    fn a_column_shows_what_people_read_no_object_no_list_and_no_milliseconds() {
+        for crd in crate::api::crds() {
+            let crd = serde_json::to_value(crd).unwrap();
+            for version in crd["spec"]["versions"].as_array().unwrap() {
+                let columns = version["additionalPrinterColumns"].as_array();
+                for column in columns.into_iter().flatten() {
+                    let path = column["jsonPath"].as_str().unwrap();
+                    assert!(!path.ends_with("Ms"), "{path}");
+                    let mut shown = &version["schema"]["openAPIV3Schema"];
+                    for field in path.split('.').skip(1) {
+                        shown = &shown["properties"][field];
+                    }
+                    let is_many = matches!(shown["type"].as_str(), Some("object" | "array"));
+                    assert!(!is_many, "{} {path}", crd["spec"]["names"]["kind"]);
+                }
+            }
+        }
     }
 
     #[test]

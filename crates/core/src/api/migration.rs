@@ -14,8 +14,9 @@ use super::common::{any_object, anything, is_zero, lifecycle, phase_common_journ
 use super::profile::WorkloadProfileSpec;
 use super::{
     Approval, ApprovalGate, Assumption, ClaimOwner, Common, Fact, Intent, Lifecycle, PatchOp, PinState,
-    PolicyName, Progress, Standing, TimeSpan, Watched, Window, WorkloadRef,
+    PolicyName, Progress, SecretHandles, Standing, TimeSpan, Watched, Window, WorkloadRef,
 };
+use crate::report::milliseconds;
 use cutover_karmada::name::ClusterName;
 
 /// Asks for a workload to run in another cluster.
@@ -37,7 +38,7 @@ use cutover_karmada::name::ClusterName;
     printcolumn = r#"{"name":"Phase","type":"string","jsonPath":".status.phase"}"#,
     printcolumn = r#"{"name":"Age","type":"date","jsonPath":".metadata.creationTimestamp"}"#,
     printcolumn = r#"{"name":"Attempt","type":"integer","jsonPath":".status.attempt","priority":1}"#,
-    printcolumn = r#"{"name":"Downtime ms","type":"integer","jsonPath":".status.downtimeMs","priority":1}"#,
+    printcolumn = r#"{"name":"Downtime","type":"string","jsonPath":".status.downtime","priority":1}"#,
     printcolumn = r#"{"name":"Waiting for","type":"string","jsonPath":".status.waitingFor.reason"}"#
 )]
 #[serde(rename_all = "camelCase")]
@@ -249,6 +250,8 @@ pub struct MigrationStatus {
     /// How long no copy was seen running, in milliseconds, at the most: from the order to stop until the first look that saw
     /// a healthy copy, added up where that came about more than once. Set when the migration ends.
     pub downtime_ms: Option<u64>,
+    /// The same as people read it, for instance `13.4 s`.
+    pub downtime: Option<String>,
     /// What cutover needs in order to go on after a restart. Nobody else is to read or write it.
     pub journal: Option<Journal>,
 }
@@ -315,6 +318,9 @@ pub struct Journal {
     pub handle_before: BTreeMap<String, String>,
     /// The newest state handle that a copy left when it stopped; absent until there is one.
     pub captured: Option<Capture>,
+    /// What the secret ones among the handles are. Nothing else has them: neither Git nor any message.
+    #[serde(default, skip_serializing_if = "SecretHandles::is_empty")]
+    pub secrets: SecretHandles,
     /// What Git was seen to have of the attempt.
     #[serde(default, skip_serializing_if = "InGit::is_nothing")]
     pub in_git: InGit,
@@ -410,6 +416,12 @@ impl InGit {
 }
 
 impl MigrationStatus {
+    /// Notes how long no copy was seen running, for programs and for people.
+    pub(crate) fn note_downtime(&mut self, millis: Option<u64>) {
+        self.downtime_ms = millis;
+        self.downtime = millis.map(milliseconds);
+    }
+
     /// Returns the journal of an attempt of which something may have been written; the claim is the first.
     ///
     /// One that Preflight left when it had to wait is none: everything is looked at anew before the attempt begins.
@@ -429,6 +441,7 @@ impl Intent for Migration {
     const KIND: &'static str = "Migration";
     // The template change that goes along.
     const TEMPLATES: &'static [&'static str] = &["/status/journal/templateChange"];
+    const SECRETS: &'static [&'static str] = &["/status/journal/secrets"];
     type Rank = (u32, bool, u64, bool, usize);
 
     fn rank(status: &MigrationStatus) -> Self::Rank {
@@ -530,6 +543,7 @@ impl Journal {
             fence: Fence::default(),
             handle_before: BTreeMap::new(),
             captured: None,
+            secrets: SecretHandles::default(),
             in_git: InGit::Nothing,
             source_handle: BTreeMap::new(),
             identities: BTreeMap::new(),

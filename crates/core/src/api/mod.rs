@@ -16,6 +16,7 @@ mod replica_shift;
 mod rollout;
 mod rollout_policy;
 pub mod schema;
+mod secret_handles;
 mod standing;
 mod suspension;
 mod time_span;
@@ -64,6 +65,7 @@ pub use rollout_policy::{
     RolloutPolicy, RolloutPolicyPhase, RolloutPolicySpec, RolloutPolicyStatus, RolloutTurn, SelectedWorkload,
     WorkloadControls, WorkloadSelector,
 };
+pub use secret_handles::{SecretHandles, is_reference, reference};
 pub use standing::Standing;
 pub use suspension::{
     Contested, Ending, HeldCopy, PolicyKind, PolicyName, PolicyTarget, Scope, Suspension, SuspensionFence,

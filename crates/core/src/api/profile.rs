@@ -46,7 +46,9 @@ pub struct WorkloadProfileSpec {
     pub hold: Vec<PatchOp>,
     /// Lets a copy run that was never deployed.
     pub start: Vec<PatchOp>,
-    /// Lets a copy run that was deployed before: it restores from its own status.
+    /// Lets a copy run that was deployed before: it restores from its own status. Where `${captured.NAME}` stands here, it is started
+    /// again with the handle that its own stop has left: a source that was told to stop and has not left it yet, such as when a move
+    /// is aborted, has to stop before it runs again.
     pub restart: Vec<PatchOp>,
     /// Lets a copy run that was deployed before, from a handle other than its own.
     #[serde(default)]
@@ -84,6 +86,20 @@ pub struct WorkloadProfileSpec {
     pub starts_over: Option<StartsOver>,
     /// What must not change when the pin is removed (a restart would change it); a JSONPath.
     pub run_id: Option<String>,
+}
+
+impl WorkloadProfileSpec {
+    /// Returns whether the handle of that name is a secret.
+    pub fn is_secret(&self, handle: &str) -> bool {
+        let mut rules = self.capture.iter().chain(&self.last_known);
+        rules.any(|rule| rule.secret && rule.name == handle)
+    }
+
+    /// Returns whether any handle is a secret.
+    pub fn has_secrets(&self) -> bool {
+        let mut rules = self.capture.iter().chain(&self.last_known);
+        rules.any(|rule| rule.secret)
+    }
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
@@ -163,6 +179,10 @@ pub struct CaptureRule {
     /// Whether a stopped copy without this handle has no state that can be handed over. Without meaning in `lastKnown`.
     #[serde(default)]
     pub required: bool,
+    /// The handle is a secret: Git, messages and every status show a digest in its place. The journal of the intent has its value.
+    /// Every rule of the same name is about a secret then.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub secret: bool,
     /// The handle was made by this suspension and can be used in another cluster.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub valid_when: Option<String>,

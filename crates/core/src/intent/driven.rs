@@ -37,8 +37,13 @@ const SUCCESSOR_ANNOTATION: &str = "cutover.dev/successor";
 /// The digest of the placement that Git asked for; by earlier versions of the selectors, too.
 const PLACEMENT_ANNOTATION: &str = "cutover.dev/placement";
 
-/// On such an intent: it is rolled back because what set it off is so no more.
+/// On such an intent: it is rolled back because what set it off is so no more, and why; `true` by earlier versions.
 pub(super) const OVERTAKEN_ANNOTATION: &str = "cutover.dev/overtaken";
+
+/// Why a Migration is rolled back whose placement isn't Git's.
+pub const OVERTAKEN: &str = "Git asks for another placement by now";
+/// Why a Migration is rolled back that would only wait for another one.
+pub const COMES_AFTER: &str = "another Migration of the workload comes first";
 
 /// How much of the name of a workload goes into the name of its Migration.
 const PART: usize = 32;
@@ -391,20 +396,20 @@ impl<'a> Driven<'a> {
         self.migration.pointer("/spec/abort") == Some(&Value::Bool(true))
     }
 
-    /// Returns the patch that rolls it back because Git asks for another placement.
-    pub fn turn_back(&self) -> [Value; 2] {
-        [add("/spec/abort", json!(true)), Self::overtaken()]
+    /// Returns the patch that rolls it back, and says why.
+    pub fn turn_back(&self, why: &str) -> [Value; 2] {
+        [add("/spec/abort", json!(true)), Self::overtaken(why)]
     }
 
     /// Returns the patch that notes of one that has ended that Git has asked for another placement since: when it asks for this one
     /// again, that is news.
     pub fn note_overtaken(&self) -> [Value; 1] {
-        [Self::overtaken()]
+        [Self::overtaken(OVERTAKEN)]
     }
 
-    fn overtaken() -> Value {
+    fn overtaken(why: &str) -> Value {
         let annotation = format!("/metadata/annotations/{}", segment(OVERTAKEN_ANNOTATION));
-        add(&annotation, json!("true"))
+        add(&annotation, json!(why))
     }
 
     /// Returns whether it ended without having moved the workload, by itself or by a person.
@@ -454,6 +459,12 @@ pub fn key_of(migration: &Value) -> Option<ObjectKey> {
 /// Returns whether a Migration is rolled back because Git asked for something else: then it leaves nothing unapplied.
 pub fn is_turned_back(migration: &Value) -> bool {
     annotation(migration, OVERTAKEN_ANNOTATION).is_some()
+}
+
+/// Returns why cutover asked for the abort of an intent with these annotations; `None`: it didn't.
+pub fn why_overtaken(annotations: Option<&BTreeMap<String, String>>) -> Option<&str> {
+    let why = annotations?.get(OVERTAKEN_ANNOTATION)?;
+    Some(if why == "true" { OVERTAKEN } else { why })
 }
 
 /// What of a policy decides where something goes. What else it selects is no other placement of what it has.

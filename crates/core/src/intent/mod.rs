@@ -32,6 +32,7 @@ pub mod rivals;
 pub mod rollout;
 pub mod rollout_policy;
 pub mod scalers;
+mod secret_handles;
 pub mod seen;
 pub mod shift;
 pub mod snapshot;
@@ -69,6 +70,8 @@ pub struct Input<'a, Spec, Status, Snapshot> {
     /// The Git revision that last applied the spec.
     pub revision: Option<&'a str>,
     pub deleting: bool,
+    /// Why cutover itself asked for the abort; `None`: it didn't.
+    pub overtaken: Option<&'a str>,
     pub has_finalizer: bool,
     pub spec: &'a Spec,
     pub status: &'a Status,
@@ -89,6 +92,11 @@ impl<Spec, Status, Snapshot> Input<'_, Spec, Status, Snapshot> {
             name: self.name.to_owned(),
             uid: self.uid.to_owned(),
         }
+    }
+
+    /// Returns why an intent whose spec says `abort` ends.
+    pub fn why_aborted(&self) -> &str {
+        self.overtaken.unwrap_or("abort was asked for")
     }
 
     /// Returns whether no canary may be created.

@@ -6,6 +6,7 @@ use sha2::{Digest, Sha256};
 
 use crate::api::{
     self, FailoverPlan, FailoverPlanStatus, Intent, Journal, MigrationSpec, MigrationStatus, Phase,
+    SecretHandles,
 };
 use crate::redact;
 use cutover_karmada::name::{ClusterName, ObjectKey};
@@ -17,10 +18,23 @@ pub struct Record {
     #[serde(skip)]
     pub uid: Option<String>,
     pub spec: MigrationSpec,
+    /// Without the values of secret handles.
     pub status: MigrationStatus,
 }
 
 impl Record {
+    /// Returns what Git gets of an attempt.
+    pub fn new(uid: &str, spec: MigrationSpec, mut status: MigrationStatus) -> Self {
+        if let Some(journal) = &mut status.journal {
+            journal.secrets = SecretHandles::default();
+        }
+        Self {
+            uid: Some(uid.to_owned()),
+            spec,
+            status,
+        }
+    }
+
     /// Returns whether this record is the end of the attempt that a spec asks for.
     pub fn ends(&self, spec: &MigrationSpec) -> bool {
         self.status.phase.is_terminal() && asks_the_same(&self.spec, spec)
@@ -63,6 +77,7 @@ impl Kept {
         let mut plan = FailoverPlan::new(input.name, input.spec.clone());
         plan.metadata.namespace = input.namespace.map(str::to_owned);
         plan.metadata.uid = Some(input.uid.to_owned());
+        let status = Self::without_secrets(status.clone());
         plan.status = Some(status.clone());
         Self {
             intent: ObjectKey {
@@ -73,9 +88,16 @@ impl Kept {
             },
             uid: input.uid.to_owned(),
             document: document(&plan),
-            status: status.clone(),
+            status,
             news: news.to_owned(),
         }
+    }
+
+    fn without_secrets(mut status: FailoverPlanStatus) -> FailoverPlanStatus {
+        if let Some(journal) = &mut status.journal {
+            journal.secrets = SecretHandles::default();
+        }
+        status
     }
 }
 
@@ -102,6 +124,13 @@ pub fn document<I: Intent>(intent: &I) -> Value {
     for pointer in I::TEMPLATES {
         if let Some(templates) = document.pointer_mut(pointer) {
             *templates = redact::kept(templates);
+        }
+    }
+    for pointer in I::SECRETS {
+        if let Some((parent, field)) = pointer.rsplit_once('/')
+            && let Some(Value::Object(fields)) = document.pointer_mut(parent)
+        {
+            fields.shift_remove(field);
         }
     }
     document
@@ -164,6 +193,29 @@ mod tests {
     use serde_json::json;
 
     use super::*;
+
+    #[test]
+    fn nothing_that_git_gets_has_the_value_of_a_secret_handle() {
+        let spec: MigrationSpec = serde_json::from_value(json!({
+            "workload": {"apiVersion": "flink.apache.org/v1beta1", "kind": "FlinkDeployment", "name": "orders"}, "to": "west",
+        }))
+        .unwrap();
+        let binding = serde_json::from_value(json!({"name": "orders", "uid": "u", "id": "i"})).unwrap();
+        let profile = crate::profile::built_in().unwrap()[0].spec.clone();
+        let mut journal = Journal::begin(&spec, profile, "east".into(), binding);
+        journal.secrets.add("C4n4ry");
+        let status = MigrationStatus {
+            journal: Some(journal),
+            ..MigrationStatus::default()
+        };
+        let mut migration = api::Migration::new("move", spec.clone());
+        migration.status = Some(status.clone());
+        let record = serde_json::to_string(&Record::new("uid", spec, status)).unwrap();
+        for text in [document(&migration).to_string(), record] {
+            assert!(text.contains(r#""source":"east""#), "{text}");
+            assert!(!text.contains("C4n4ry"), "{text}");
+        }
+    }
 
     #[test]
     fn a_digest_does_not_depend_on_the_order_of_fields() {

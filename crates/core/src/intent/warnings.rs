@@ -2,6 +2,7 @@
 
 use std::collections::BTreeSet;
 
+use jiff::SignedDuration;
 use serde_json::Value;
 
 use super::migration::watch::shortened;
@@ -15,6 +16,9 @@ pub struct Warned {
     pub cluster: ClusterName,
     pub said: Vec<String>,
 }
+
+/// How long something is waited for before Events are read for it: most comes to its end before.
+pub(super) const WARNS_AFTER: SignedDuration = SignedDuration::from_secs(15);
 
 /// How many of them a reason bears.
 const MOST: usize = 3;

@@ -53,7 +53,7 @@ fn by_profile(
     };
     for wrong in failover::validate(spec, &profile.spec) {
         let place = match (wrong.code.as_str(), &spec.profile) {
-            ("UnknownHandle", _) => "/spec/preserved",
+            ("UnknownHandle" | "SecretInLabel", _) => "/spec/preserved",
             (_, Some(_)) => "/spec/profile",
             (_, None) => "/spec/workload/kind",
         };

@@ -2,12 +2,12 @@
 
 use serde_json::Value;
 
-use super::expression::{Expression, Seen};
+use super::expression::{Expression, Found, Seen};
 use super::mistakes::conditions;
 use super::path::Path;
 use super::pods::selectors;
-use super::{Error, NoCapture, Rule, handle_at, names_at, text_at};
-use crate::api::{CaptureRule, WorkloadProfileSpec};
+use super::{Error, NoCapture, Rule, handle_at, names_at, secrets_in, text_at};
+use crate::api::{CaptureRule, SecretHandles, WorkloadProfileSpec};
 use crate::redact::Secrets;
 
 /// One expression, path or selector of a profile, evaluated.
@@ -69,7 +69,25 @@ pub fn evaluate(spec: &WorkloadProfileSpec, object: &Value) -> Vec<Evaluated> {
     let keeps = spec.starts_over.iter().filter_map(|rule| rule.unless.as_ref());
     rows.extend(keeps.map(|unless| on.judge("/spec/startsOver/unless".to_owned(), unless)));
     rows.extend(on.look("runId", spec.run_id.as_ref()));
+    let secrets = secrets_in(spec, object);
+    for row in &mut rows {
+        row.hide(&secrets);
+    }
     rows
+}
+
+impl Evaluated {
+    /// Shows what stands for a secret handle wherever the handle itself was found.
+    fn hide(&mut self, secrets: &SecretHandles) {
+        for seen in &mut self.saw {
+            if let Found::Value(value) = &mut seen.found {
+                secrets.hide(value);
+            }
+        }
+        if let Says::Value(text) | Says::Fails(text) = &mut self.says {
+            *text = secrets.hidden(text);
+        }
+    }
 }
 
 /// The object that a profile is evaluated on.
@@ -139,6 +157,7 @@ impl On<'_> {
         let rule = Rule {
             name: rule.name.clone(),
             required: rule.required,
+            secret: rule.secret,
             path,
             valid: None,
         };

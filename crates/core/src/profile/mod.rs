@@ -19,7 +19,8 @@ use std::sync::{Arc, LazyLock, PoisonError, RwLock};
 use serde_json::Value;
 
 use crate::api::{
-    CaptureRule, Check, NeededObject, PatchOp, Requirement, WorkloadProfile, WorkloadProfileSpec,
+    CaptureRule, Check, NeededObject, PatchOp, Requirement, SecretHandles, WorkloadProfile,
+    WorkloadProfileSpec, reference,
 };
 use cutover_karmada::LabelSelector;
 use cutover_karmada::name::{ClusterName, Gvk};
@@ -52,6 +53,8 @@ pub enum Error {
     Path { path: String, message: String },
     #[error("${{{0}}} is not known here")]
     Variable(String),
+    #[error("${{{0}}} is a secret, and the journal does not have its value, which is kept nowhere else")]
+    Secret(String),
     #[error("the object has no label selector at {0}")]
     NoSelector(String),
 }
@@ -95,6 +98,8 @@ struct Compiled {
     capture: Vec<Rule>,
     last_known: Vec<Rule>,
     in_use: Option<Path>,
+    /// What is in use is a secret.
+    uses_secret: bool,
     run_id: Option<Path>,
     requires: Vec<Expression>,
     needs: Vec<Path>,
@@ -106,8 +111,16 @@ struct Compiled {
 struct Rule {
     name: String,
     required: bool,
+    secret: bool,
     path: Path,
     valid: Option<Expression>,
+}
+
+impl Rule {
+    /// Returns a handle as it may be shown and kept.
+    fn shown(&self, handle: String) -> String {
+        if self.secret { reference(&handle) } else { handle }
+    }
 }
 
 /// How many compiled profiles are kept: a control plane has a few, whatever the number of its workloads.
@@ -138,6 +151,7 @@ impl Compiled {
                 Ok(Rule {
                     name: rule.name.clone(),
                     required: rule.required,
+                    secret: spec.is_secret(&rule.name),
                     path: Path::parse(&rule.json_path)?,
                     valid: optional(field, &rule.valid_when)?,
                 })
@@ -164,6 +178,7 @@ impl Compiled {
             capture: rules("capture.validWhen", &spec.capture)?,
             last_known: rules("lastKnown.validWhen", &spec.last_known)?,
             in_use: path(&spec.in_use)?,
+            uses_secret: uses_secret(spec),
             run_id: path(&spec.run_id)?,
             requires: spec
                 .requires
@@ -293,12 +308,19 @@ impl Profile {
 
     /// Returns what lets a first copy run as its template says: without what names a state handle.
     pub fn start_from_nothing(&self, variables: &Variables<'_>) -> Result<Vec<PatchOp>, Error> {
-        let names_a_handle = |patch: &&PatchOp| {
-            let value = patch.value.as_ref().map(Value::to_string);
-            value.is_some_and(|value| value.contains("${captured."))
-        };
-        let patches = self.0.spec.start.iter().filter(|patch| !names_a_handle(patch));
-        Self::filled(patches, variables)
+        let patches = self.0.spec.start.iter();
+        Self::filled(patches.filter(|patch| !names_a_handle(patch)), variables)
+    }
+
+    /// Returns whether a copy that ran before is started again with the state handle that its own stop has left.
+    pub fn restarts_by_handle(&self) -> bool {
+        self.0.spec.restart.iter().any(names_a_handle)
+    }
+
+    /// Returns what lets a copy that ran before run again as its template says: without what names a state handle.
+    pub fn restart_from_nothing(&self, variables: &Variables<'_>) -> Result<Vec<PatchOp>, Error> {
+        let patches = self.0.spec.restart.iter();
+        Self::filled(patches.filter(|patch| !names_a_handle(patch)), variables)
     }
 
     fn filled<'p>(
@@ -362,6 +384,7 @@ impl Profile {
         for rule in &self.0.capture {
             match handle_at(object, rule)? {
                 Some(value) => {
+                    let value = rule.shown(value);
                     if let Some(valid) = &rule.valid
                         && !valid.holds(object)?
                     {
@@ -396,10 +419,15 @@ impl Profile {
                 .as_ref()
                 .is_none_or(|valid| valid.holds(object).unwrap_or(false));
             if let Some(value) = text_at(object, &rule.path)?.filter(|_| is_valid) {
-                values.insert(rule.name.clone(), value);
+                values.insert(rule.name.clone(), rule.shown(value));
             }
         }
         Ok(values)
+    }
+
+    /// Returns what the secret handles are that an object shows: those of which everything else here returns what stands for them.
+    pub fn secrets(&self, object: &Value) -> SecretHandles {
+        secrets_in(&self.0.spec, object)
     }
 
     /// Returns what stands at the places of the handles, without judging it: to tell a new handle from an old one.
@@ -407,7 +435,7 @@ impl Profile {
         let mut values = BTreeMap::new();
         for rule in &self.0.capture {
             if let Some(value) = text_at(object, &rule.path)? {
-                values.insert(rule.name.clone(), value);
+                values.insert(rule.name.clone(), rule.shown(value));
             }
         }
         Ok(values)
@@ -415,10 +443,18 @@ impl Profile {
 
     /// Returns the handle that a running copy was started from, where the profile can tell.
     pub fn in_use(&self, object: &Value) -> Result<Option<String>, Error> {
-        self.0
+        let found = self
+            .0
             .in_use
             .as_ref()
-            .map_or(Ok(None), |path| text_at(object, path))
+            .map_or(Ok(None), |path| text_at(object, path))?;
+        Ok(found.map(|handle| {
+            if self.0.uses_secret {
+                reference(&handle)
+            } else {
+                handle
+            }
+        }))
     }
 
     /// Returns what identifies the current run of a copy, where the profile can tell.
@@ -428,6 +464,32 @@ impl Profile {
             .as_ref()
             .map_or(Ok(None), |path| text_at(object, path))
     }
+}
+
+/// Returns whether the handle that a running copy shows to be in use is a secret: it is compared with the first that every stop leaves.
+fn uses_secret(spec: &WorkloadProfileSpec) -> bool {
+    let first = spec.capture.iter().find(|rule| rule.required);
+    first.is_some_and(|rule| spec.is_secret(&rule.name))
+}
+
+/// Returns what the secret handles are that an object shows, whatever else is wrong with the profile.
+fn secrets_in(spec: &WorkloadProfileSpec, object: &Value) -> SecretHandles {
+    let mut secrets = SecretHandles::default();
+    let rules = spec.capture.iter().chain(&spec.last_known);
+    let secret = rules.filter(|rule| spec.is_secret(&rule.name));
+    let in_use = spec.in_use.iter().filter(|_| uses_secret(spec));
+    for path in secret.map(|rule| &rule.json_path).chain(in_use) {
+        if let Ok(Some(value)) = Path::parse(path).and_then(|path| text_at(object, &path)) {
+            secrets.add(&value);
+        }
+    }
+    secrets
+}
+
+/// Returns whether a patch has no value without a state handle.
+pub(crate) fn names_a_handle(patch: &PatchOp) -> bool {
+    let value = patch.value.as_ref().map(Value::to_string);
+    value.is_some_and(|value| value.contains("${captured."))
 }
 
 /// A handle is handed to another copy as it is: what is no text, or blank, is none.

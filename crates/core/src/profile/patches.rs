@@ -16,7 +16,7 @@ const OPERATIONS: [&str; 3] = ["add", "replace", "remove"];
 enum Known<'a> {
     /// A copy is held if it has exactly these values: only those of its place, which stay.
     Place,
-    /// Nothing has been captured, or not always.
+    /// Nothing has been captured yet.
     Attempt,
     /// The handles that every stopped copy leaves.
     Handles(&'a BTreeSet<&'a str>),
@@ -33,7 +33,7 @@ pub fn patch_mistakes(spec: &WorkloadProfileSpec) -> Vec<Mistake> {
         ("suspend", &spec.suspend, Known::Attempt),
         ("hold", &spec.hold, Known::Place),
         ("start", &spec.start, Known::Handles(&handles)),
-        ("restart", &spec.restart, Known::Attempt),
+        ("restart", &spec.restart, Known::Handles(&handles)),
         ("restartFrom", &spec.restart_from, Known::Handles(&handles)),
     ];
     let mut mistakes: Vec<Mistake> = empty(spec).collect();
@@ -143,7 +143,7 @@ fn why_unknown(list: &str, name: &str, known: &Known<'_>) -> Option<String> {
         )),
         (Known::Attempt | Known::Handles(_), None) if name == "attempt" => None,
         (Known::Attempt, Some(_)) => Some(format!(
-            "${{{name}}} has no value: {list} may be written before anything was captured"
+            "${{{name}}} has no value: {list} is written before anything was captured"
         )),
         (Known::Handles(handles), Some(handle)) if handles.contains(handle) => None,
         (Known::Handles(_), Some(handle)) => Some(format!(
@@ -283,20 +283,37 @@ mod tests {
             spec.hold[0].value = Some(json!("${attempt}"));
             spec.suspend[0].value = Some(json!({"path": ["${captured.savepoint}"]}));
             spec.start[0].value = Some(json!("${captured.offset}"));
-            spec.restart[0].value = Some(json!("${captured.savepoint}"));
+            spec.restart[0].value = Some(json!("${captured.position}"));
             spec.restart_from[0].value = Some(json!("${object.metadata.name}"));
             spec.no_pods.as_mut().unwrap().label_selector = Some("app=${app}".to_owned());
         });
         insta::assert_snapshot!(found.join("\n"), @r"
-        /spec/suspend/0/value: ${captured.savepoint} has no value: suspend may be written before anything was captured
+        /spec/suspend/0/value: ${captured.savepoint} has no value: suspend is written before anything was captured
         /spec/hold/0/value: ${attempt}: hold takes only ${cluster}, ${namespace} and ${name}, because a copy is compared with these values to tell that it is held
         /spec/start/0/value: ${captured.offset} may have no value: no rule of capture is named offset and required
-        /spec/restart/0/value: ${captured.savepoint} has no value: restart may be written before anything was captured
+        /spec/restart/0/value: ${captured.position} may have no value: no rule of capture is named position and required
         /spec/restartFrom/0/value: ${object.metadata.name} is no variable of a patch: known are ${cluster}, ${namespace}, ${name}, ${attempt} and ${captured.NAME}
         /spec/noPods/labelSelector: ${app} is no variable of a selector: known are ${cluster}, ${namespace}, ${name} and ${object.PATH}
         ");
         let found = mistakes(|spec| spec.capture[0].required = false);
         assert_eq!(found.len(), 2, "{found:?}");
+    }
+
+    #[test]
+    fn a_copy_may_be_started_again_with_a_handle_that_every_stop_leaves() {
+        let restart = |spec: &mut WorkloadProfileSpec| {
+            spec.restart[0].value = Some(json!("${captured.savepoint}"));
+        };
+        assert!(mistakes(restart).is_empty());
+        let found = mistakes(|spec| {
+            restart(spec);
+            spec.capture[0].required = false;
+        });
+        assert!(
+            found.iter().any(|mistake| mistake
+                .starts_with("/spec/restart/0/value: ${captured.savepoint} may have no value")),
+            "{found:?}"
+        );
     }
 
     #[test]

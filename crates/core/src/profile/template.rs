@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use serde_json::Value;
 
 use super::Error;
+use crate::api::{SecretHandles, is_reference};
 use cutover_karmada::name::ObjectKey;
 
 /// What `${cluster}` stands for in the clusters that an intent isn't about: a pin holds them without naming them. No cluster can have
@@ -67,6 +68,8 @@ pub(super) fn is_plain(value: &Value) -> bool {
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Variables<'a> {
     pub captured: Option<&'a BTreeMap<String, String>>,
+    /// What the secret ones among the captured are; without any, what stands for them is filled in.
+    pub secrets: Option<&'a SecretHandles>,
     pub attempt: u32,
     pub object: Option<&'a Value>,
     pub site: Option<Site<'a>>,
@@ -123,11 +126,8 @@ impl Variables<'_> {
             }
         }
         if let Some(handle) = name.strip_prefix("captured.") {
-            return self
-                .captured
-                .and_then(|values| values.get(handle))
-                .cloned()
-                .ok_or_else(unknown);
+            let captured = self.captured.and_then(|values| values.get(handle));
+            return self.value_of(name, captured.ok_or_else(unknown)?);
         }
         if let Some(path) = name.strip_prefix("object.") {
             let pointer = format!("/{}", path.replace('.', "/"));
@@ -142,5 +142,16 @@ impl Variables<'_> {
             };
         }
         Err(unknown())
+    }
+
+    /// A copy is given the handle itself, and never what stands for it.
+    fn value_of(&self, name: &str, handle: &str) -> Result<String, Error> {
+        match self.secrets {
+            Some(secrets) if is_reference(handle) => {
+                let value = secrets.reveal(handle).map(str::to_owned);
+                value.ok_or_else(|| Error::Secret(name.to_owned()))
+            }
+            _ => Ok(handle.to_owned()),
+        }
     }
 }

@@ -129,6 +129,46 @@ fn patches_are_filled_with_the_captured_handle_and_the_attempt() {
 }
 
 #[test]
+fn a_secret_handle_is_only_referred_to_but_for_the_copy_that_is_given_it() {
+    let mut spec = built_in().unwrap()[0].spec.clone();
+    spec.capture[0].secret = true;
+    let profile = Profile::compile("x", &spec).unwrap();
+    let stopped = |handle: &str| {
+        json!({"status": {
+            "jobStatus": {"upgradeSavepointPath": handle, "state": "FINISHED"},
+            "reconciliationStatus": {"lastReconciledSpec": r#"{"spec":{"job":{"upgradeMode":"savepoint"}}}"#},
+        }})
+    };
+    let left = stopped("s3://C4n4ry");
+    let captured = profile.capture(&left).unwrap();
+    let handle = reference("s3://C4n4ry");
+    let expected = BTreeMap::from([("savepoint".to_owned(), handle.clone())]);
+    assert_eq!(captured, expected);
+    assert_eq!(profile.handles(&left).unwrap(), expected);
+    assert_eq!(profile.last_known(&left).unwrap(), expected);
+    assert_eq!(profile.in_use(&left).unwrap(), Some(handle));
+    assert_ne!(profile.handles(&stopped("s3://another")).unwrap(), expected);
+
+    let secrets = profile.secrets(&left);
+    let variables = Variables {
+        captured: Some(&captured),
+        secrets: Some(&secrets),
+        ..Variables::default()
+    };
+    let patches = profile.patches(Action::Start, &variables).unwrap();
+    assert_eq!(patches[2].value, Some(json!("s3://C4n4ry")));
+    // A reference is no handle: a copy never gets that.
+    let none = SecretHandles::default();
+    let lost = Variables {
+        secrets: Some(&none),
+        ..variables
+    };
+    let lost = profile.patches(Action::Start, &lost);
+    assert_eq!(lost, Err(Error::Secret("captured.savepoint".into())));
+    assert!(flink().secrets(&left).is_empty());
+}
+
+#[test]
 fn a_selector_of_pods_keeps_its_cluster_until_the_pods_are_read_there() {
     let mut spec = built_in().unwrap()[0].spec.clone();
     let selector = "app=${name},at=${namespace}.${cluster}".to_owned();

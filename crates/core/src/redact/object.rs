@@ -2,6 +2,7 @@
 //!
 //! - All of a `Secret` but what says which one it is, wherever it is embedded.
 //! - The annotations in which tools keep a copy of the whole object.
+//! - The values of secret state handles, each under what stands for it.
 //! - What has a name that says so: `{name: DB_PASSWORD, value: …}` of any pod template, `s3.secret-key: …` of any mapping,
 //!   `--token …` among arguments, a patch of a `path` that ends so.
 //! - Inside any string: what [`super::text`] recognises, and settings in it (`password: …`, `password=…`).
@@ -20,6 +21,7 @@ use super::kinds::{
 use super::names::is_credential;
 use super::shapes::is_login;
 use super::text::{is_reference, settings};
+use crate::api::is_reference as stands_for_a_secret;
 
 /// Where in an object a secret is, under a key of this walk's own: places of two walks with one key are comparable.
 ///
@@ -152,7 +154,7 @@ fn hide_fields(fields: &mut Map<String, Value>, at: At<'_>, with: &mut With<'_>)
             "kind" | "name" => hide_value(value, field(Is::Any), with),
             "key" if key && is_plain(value) => hide_all(value, field(Is::Any), false, with),
             "secretKey" if refers => hide_value(value, field(Is::Any), with),
-            name if is_plain(value) && is_credential(name) => {
+            name if is_plain(value) && (is_credential(name) || stands_for_a_secret(name)) => {
                 hide_all(value, field(Is::Any), false, with);
             }
             _ => hide_value(value, field(Is::Any), with),

@@ -46,6 +46,18 @@ fn names_tell_secrets_from_what_refers_to_them() {
 }
 
 #[test]
+fn the_value_of_a_secret_handle_is_hidden_in_the_journal_that_has_it() {
+    let mut secrets = crate::api::SecretHandles::default();
+    secrets.add("s3://C4n4ry");
+    let intent = json!({"status": {"journal": {"secrets": secrets}}});
+    let shown = kept(&intent).to_string();
+    assert!(
+        shown.contains("<secret, sha256:") && !shown.contains("C4n4ry"),
+        "{shown}"
+    );
+}
+
+#[test]
 fn credentials_are_recognised_in_any_text() {
     let jwt = "eyJhbGciOiJIUzI1NiJ9.eyJzdWIiOiIxIn0.c2lnbmF0dXJl";
     for (words, clean) in [

@@ -28,20 +28,25 @@ impl EventRecord {
     /// `note` is cut where it is longer than an API server takes, and holds no credential that can be recognised; it is
     /// one line in which nothing is hidden, with uids and markers in short.
     pub fn new(warning: bool, reason: impl Into<String>, note: &str) -> Self {
-        let mut note = escape::prose(&redact::text(&brief(note)));
-        if note.len() > NOTE {
-            let fits = (0..=NOTE - '…'.len_utf8())
-                .rev()
-                .find(|&at| note.is_char_boundary(at));
-            note.truncate(fits.unwrap_or_default());
-            note.push('…');
-        }
         Self {
             warning,
             reason: reason.into(),
-            note,
+            note: note_text(note),
         }
     }
+}
+
+/// Returns a text as [`EventRecord::new`] takes it in.
+pub(super) fn note_text(text: &str) -> String {
+    let mut note = escape::prose(&redact::text(&brief(text)));
+    if note.len() > NOTE {
+        let fits = (0..=NOTE - '…'.len_utf8())
+            .rev()
+            .find(|&at| note.is_char_boundary(at));
+        note.truncate(fits.unwrap_or_default());
+        note.push('…');
+    }
+    note
 }
 
 /// Returns what is to be told once the journal says what `after` says.

@@ -8,7 +8,7 @@ use super::copies::WorkloadKey;
 use super::snapshot::change;
 use super::summary::{Part, Summarized, Summary, evidence, found};
 use super::told::BUSY;
-use super::{EventRecord, instant, names, path, status};
+use super::{EventRecord, instant, milliseconds, names, path, status};
 use crate::api::{
     FailoverPhase as Phase, FailoverPlan, FailoverPlanStatus, LastKnown, OpenQuestion, Relocation,
     WaitingFor, WorkloadRef,
@@ -109,7 +109,7 @@ fn sentence(done: &Relocation) -> String {
         .as_ref()
         .map_or_else(String::new, |by| format!("; by {by}"));
     let down = done.downtime_ms.map_or_else(String::new, |down| {
-        format!("; {down} ms from then until it was seen well")
+        format!("; {} from then until it was seen well", milliseconds(down))
     });
     format!(
         "{} {}: {} → {}: {}{state}{by}{down}",
@@ -167,5 +167,25 @@ impl Summarized for FailoverPlan {
             ],
             ..all
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn how_long_a_failover_took_is_told_as_people_read_it() {
+        let done: Relocation = serde_json::from_value(json!({
+            "what": "Failover", "attempt": 1, "at": "2026-03-01T10:00:00Z", "finishedAt": "2026-03-01T10:00:14Z",
+            "from": "east", "to": "west", "reason": "TaintManager", "downtimeMs": 13_400,
+        }))
+        .unwrap();
+        assert_eq!(
+            sentence(&done),
+            "2026-03-01 10:00:00 UTC Failover: east → west: TaintManager; 13.4 s from then until it was seen well"
+        );
     }
 }

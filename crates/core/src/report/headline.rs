@@ -1,12 +1,17 @@
-//! The one line that sums everything up, the worst first: "all is well" is what is left when nothing else is to be said.
+//! The one line that sums everything up, the worst first: "all is well" is what is left when nothing else is to be said. The page, the
+//! terminal, notifications and the status beside a commit say it, each as much of it as is its business.
+
+mod items;
+
+use std::collections::BTreeMap;
 
 use jiff::Timestamp;
 
+use super::event::note_text;
 use super::reconciler::SyncSummary;
 use super::snapshot::SyncSnapshot;
-use super::summary::Summary;
-use super::{Overview, account::reason, instant, names, status};
-use crate::api::{Migration, Phase, RolloutPhase, Standing, SuspensionPhase};
+use super::verdict::Outcome;
+use super::{Overview, SyncOverview};
 
 /// What a line is about, the most urgent first. Equal ones are counted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -20,6 +25,7 @@ enum Rank {
     Halted,
     HeldBack,
     Waiting,
+    Pruning,
     NoReconciler,
     BehindGit,
     Unread,
@@ -28,64 +34,105 @@ enum Rank {
     Running,
 }
 
-/// How the objects of all syncs stand, in numbers.
-#[derive(Clone, Copy, Debug, Default)]
+impl Rank {
+    /// Returns whether nothing is wrong.
+    fn is_well(self) -> bool {
+        self >= Self::Suspended
+    }
+
+    /// Returns whether only the number of what has it is said.
+    const fn is_counted(self) -> bool {
+        matches!(
+            self,
+            Self::Ailing
+                | Self::Problem
+                | Self::Halted
+                | Self::HeldBack
+                | Self::Waiting
+                | Self::Pruning
+                | Self::Suspended
+        )
+    }
+
+    /// Returns whether it goes on by itself, as far as that is known.
+    const fn outcome(self) -> Outcome {
+        match self {
+            Self::WaitsForYou
+            | Self::Failed
+            | Self::RolledBack
+            | Self::Ailing
+            | Self::Problem
+            | Self::Halted
+            | Self::NoReconciler => Outcome::Failure,
+            // A move goes on to let it run again; where it does not, another item says so.
+            Self::Down
+            | Self::HeldBack
+            | Self::Waiting
+            | Self::Pruning
+            | Self::BehindGit
+            | Self::Unread
+            | Self::Unknown => Outcome::Pending,
+            Self::Suspended | Self::Running => Outcome::Success,
+        }
+    }
+}
+
+/// How the objects of one sync stand, in numbers.
+#[derive(Clone, Debug, Default)]
 pub(super) struct SyncCounts {
+    name: String,
     problems: usize,
     held_back: usize,
     waiting: usize,
-    /// How many were never applied.
-    unapplied: usize,
-    /// Since when one can't be read in Git.
+    pruning: usize,
+    /// It was never applied.
+    is_unapplied: bool,
+    /// Since when it can't be read in Git.
     unread_since: Option<Timestamp>,
 }
 
 impl SyncCounts {
-    fn of(overview: &Overview) -> Self {
-        let mut all = Self::default();
-        for sync in &overview.syncs {
-            let waiting = sync.waiting.iter().filter(|wait| !wait.overdue);
-            let waiting = waiting.map(|wait| wait.objects.len()).sum();
-            all.add(sync.problems.len(), sync.held_back.len(), waiting);
+    fn of(sync: &SyncOverview) -> Self {
+        let waiting = sync.waiting.iter().filter(|wait| !wait.overdue);
+        Self {
+            name: sync.name.clone(),
+            problems: sync.problems.len(),
+            held_back: sync.held_back.len(),
+            waiting: waiting.map(|wait| wait.objects.len()).sum(),
+            pruning: sync.pruning,
+            ..Self::default()
         }
-        all
     }
 
-    pub fn of_snapshot(syncs: &[SyncSnapshot]) -> Self {
-        let mut all = Self::default();
-        for sync in syncs {
-            let waiting = sync.waiting.iter().filter(|wait| !wait.overdue);
-            all.add(
-                sync.problems.len(),
-                sync.held_back.len(),
-                waiting.map(|wait| wait.count).sum(),
-            );
+    pub fn of_snapshot(sync: &SyncSnapshot) -> Self {
+        let waiting = sync.waiting.iter().filter(|wait| !wait.overdue);
+        Self {
+            name: sync.name.clone(),
+            problems: sync.problems.len(),
+            held_back: sync.held_back.len(),
+            waiting: waiting.map(|wait| wait.count).sum(),
+            pruning: sync.pruning,
+            ..Self::default()
         }
-        all
     }
 
-    pub fn of_summaries(syncs: &[SyncSummary]) -> Self {
-        let mut all = Self::default();
-        for sync in syncs {
-            all.add(sync.problems, sync.held_back, sync.waiting);
-            all.unapplied += usize::from(sync.revision.is_none());
-            let since = [all.unread_since, sync.unread_since];
-            all.unread_since = since.into_iter().flatten().min();
+    pub fn of_summary(sync: &SyncSummary) -> Self {
+        Self {
+            name: sync.name.clone(),
+            problems: sync.problems,
+            held_back: sync.held_back,
+            waiting: sync.waiting,
+            pruning: sync.pruning,
+            is_unapplied: sync.revision.is_none(),
+            unread_since: sync.unread_since,
         }
-        all
-    }
-
-    const fn add(&mut self, problems: usize, held_back: usize, waiting: usize) {
-        self.problems += problems;
-        self.held_back += held_back;
-        self.waiting += waiting;
     }
 }
 
 /// What is known beside the intents.
 #[derive(Clone, Debug)]
 pub(super) struct Known {
-    pub syncs: SyncCounts,
+    pub syncs: Vec<SyncCounts>,
     /// It is known how the syncs stand.
     pub has_syncs: bool,
     /// How many workloads have a copy that isn't as it should be.
@@ -99,22 +146,15 @@ pub(super) struct Known {
 }
 
 /// One thing to say, and how urgent it is.
+#[derive(Clone, Debug)]
 struct Item {
     rank: Rank,
     text: String,
-}
-
-/// Returns the line, as plain text without a full stop.
-pub(super) fn headline(overview: &Overview) -> String {
-    let known = Known {
-        syncs: SyncCounts::of(overview),
-        has_syncs: true,
-        ailing: overview.unhealthy.len(),
-        idle_since: None,
-        behind: None,
-        unknown: None,
-    };
-    of(overview, &known).text
+    /// How many it stands for.
+    number: usize,
+    /// The intent, sync or workload that it is about: `Migration shop/orders-to-west`. Empty: everything.
+    about: String,
+    outcome: Outcome,
 }
 
 /// What sums everything up.
@@ -122,212 +162,125 @@ pub(super) fn headline(overview: &Overview) -> String {
 pub(super) struct Headline {
     /// Plain text without a full stop.
     pub text: String,
+    /// The same without what goes on as it should.
+    pub short: String,
     /// Nothing is wrong, and nothing waits for a person.
     pub is_well: bool,
+    /// Whether somebody should look.
+    pub outcome: Outcome,
+}
+
+/// Returns the line, as plain text without a full stop.
+pub(super) fn headline(overview: &Overview) -> String {
+    of_overview(overview).text
+}
+
+/// Sums up what a reconciler knows.
+pub(super) fn of_overview(overview: &Overview) -> Headline {
+    Headlines::of(overview).sum_up(true)
 }
 
 /// The same with what is known beside the intents.
 pub(super) fn of(overview: &Overview, known: &Known) -> Headline {
-    let mut items = Vec::new();
-    migrations(overview, &mut items);
-    failovers(overview, &mut items);
-    others(overview, &mut items);
-    counts(overview, known, &mut items);
-    items.sort_by_key(|item| item.rank);
-    let (worst, is_well) = match items.first() {
-        Some(item) if item.rank < Rank::Suspended => (item.rank, false),
-        _ => (Rank::Running, true),
-    };
-    let mut parts = Vec::new();
-    if is_well {
-        // Of what isn't known nothing is said.
-        let well = if known.has_syncs {
-            "all is well"
+    Headlines::new(overview, known).sum_up(known.has_syncs)
+}
+
+/// All that a headline can be made of.
+#[derive(Clone, Debug, Default)]
+pub struct Headlines {
+    items: Vec<Item>,
+    /// The workloads of each intent.
+    workloads: BTreeMap<String, Vec<String>>,
+}
+
+impl Headlines {
+    /// Returns what a reconciler knows.
+    pub fn of(overview: &Overview) -> Self {
+        let known = Known {
+            syncs: overview.syncs.iter().map(SyncCounts::of).collect(),
+            has_syncs: true,
+            ailing: 0,
+            idle_since: None,
+            behind: None,
+            unknown: overview
+                .has_unknown_intents
+                .then_some("how some intents stand is not known"),
+        };
+        let mut all = Self::new(overview, &known);
+        for one in &overview.unhealthy {
+            all.count(Rank::Ailing, 1, &one.workload.to_string());
+        }
+        all
+    }
+
+    fn new(overview: &Overview, known: &Known) -> Self {
+        let mut all = Self::default();
+        all.migrations(overview);
+        all.failovers(overview);
+        all.others(overview);
+        all.counts(overview, known);
+        all
+    }
+
+    /// Returns what isn't well beside an intent or a sync, `Migration shop/orders-to-west`, and beside its workloads; nothing where
+    /// all else is well.
+    pub fn besides(&self, subject: &str) -> Option<String> {
+        let own = self.workloads.get(subject);
+        let is_own =
+            |about: &String| about == subject || own.is_some_and(|workloads| workloads.contains(about));
+        let rest = self
+            .items
+            .iter()
+            .filter(|item| !item.rank.is_well() && !is_own(&item.about));
+        let said = parts(rest.collect()).join("; ");
+        (!said.is_empty()).then(|| note_text(&capitalized(&said)))
+    }
+
+    fn sum_up(&self, has_syncs: bool) -> Headline {
+        let (well, unwell): (Vec<&Item>, Vec<&Item>) =
+            self.items.iter().partition(|item| item.rank.is_well());
+        let is_well = unwell.is_empty();
+        let outcomes = || unwell.iter().map(|item| item.outcome);
+        let outcome = if is_well {
+            Outcome::Success
+        } else if outcomes().any(|outcome| outcome == Outcome::Failure) {
+            Outcome::Failure
         } else {
-            "all intents are well"
+            Outcome::Pending
         };
-        parts.push(well.to_owned());
+        let short = match (is_well, has_syncs) {
+            (false, _) => parts(unwell).join("; "),
+            (true, true) => "all is well".to_owned(),
+            // Of what isn't known nothing is said.
+            (true, false) => "all intents are well".to_owned(),
+        };
+        let all = std::iter::once(short.clone()).chain(parts(well));
+        Headline {
+            text: capitalized(&all.collect::<Vec<_>>().join("; ")),
+            short: capitalized(&short),
+            is_well,
+            outcome,
+        }
     }
-    for group in items.chunk_by(|one, other| one.rank == other.rank) {
-        let Some((first, rest)) = group.split_first() else {
-            continue;
-        };
-        // What is worst is said; of what else there is, how much.
-        // These are counted already.
-        let is_count = first.rank >= Rank::Ailing;
-        parts.push(match rest.len() {
-            0 if first.rank == worst || is_count => first.text.clone(),
-            more if first.rank == worst => format!("{}, and {more} more like it", first.text),
+}
+
+/// Returns what there is to say, the worst first. What is worst is said; of what else there is, how much.
+fn parts(mut items: Vec<&Item>) -> Vec<String> {
+    items.sort_by_key(|item| item.rank);
+    let worst = items.first().map(|item| item.rank);
+    let groups = items.chunk_by(|one, other| one.rank == other.rank);
+    let part = |group: &[&Item]| {
+        let (first, rest) = group.split_first()?;
+        let is_worst = Some(first.rank) == worst;
+        Some(match rest.len() {
+            _ if first.rank.is_counted() => several(first.rank, group.iter().map(|item| item.number).sum()),
+            // Of these there is one, or their text says how many.
+            0 if is_worst || first.rank >= Rank::Ailing => first.text.clone(),
+            more if is_worst => format!("{}, and {more} more like it", first.text),
             _ => several(first.rank, group.len()),
-        });
-    }
-    Headline {
-        text: capitalized(&parts.join("; ")),
-        is_well,
-    }
-}
-
-/// Returns the first of several reasons, with short uids.
-fn in_short(why: &str) -> String {
-    super::brief(why.split("; ").next().unwrap_or(why))
-}
-
-/// Returns whether the workload of a Migration was moved by another one after it had ended: it runs where it was asked for since.
-fn has_moved_since(all: &[Migration], ended: &Migration) -> bool {
-    let at = |one: &Migration| status(one).common.finished_at;
-    let is_later = |one: &&Migration| {
-        one.spec.workload == ended.spec.workload
-            && one.metadata.namespace == ended.metadata.namespace
-            && status(*one).phase == Phase::Completed
-            && at(one) > at(ended)
+        })
     };
-    all.iter().any(|one| is_later(&one))
-}
-
-fn migrations(overview: &Overview, items: &mut Vec<Item>) {
-    let mut running = 0;
-    for migration in &overview.migrations {
-        let status = status(migration);
-        let (namespace, name) = names(migration);
-        let who = format!("Migration {namespace}/{name}");
-        let workload = &migration.spec.workload;
-        let workload = format!("{} {namespace}/{}", workload.kind, workload.name);
-        if !status.phase.is_terminal() {
-            running += 1;
-            let journal = status.journal.as_ref();
-            let down = journal.filter(|journal| journal.up_since.is_none());
-            if let Some(since) = down.and_then(|journal| journal.down_since) {
-                push(
-                    items,
-                    Rank::Down,
-                    format!("{workload} has not been seen running since {}", instant(since)),
-                );
-            }
-            if status.phase == Phase::RollingBack {
-                push(items, Rank::RolledBack, format!("{who} is being rolled back"));
-            }
-            if let Some(text) = Summary::of(migration, workload).asks() {
-                push(items, Rank::WaitsForYou, text);
-            }
-            continue;
-        }
-        match status.phase {
-            Phase::Failed => push(items, Rank::Failed, format!("{who} failed")),
-            Phase::RolledBack if !has_moved_since(&overview.migrations, migration) => {
-                let why = reason(migration).map_or_else(String::new, |why| format!(": {}", in_short(&why)));
-                push(items, Rank::RolledBack, format!("{who} was rolled back{why}"));
-            }
-            _ if status.held_back.is_some() || !status.held_policies.is_empty() => push(
-                items,
-                Rank::RolledBack,
-                format!(
-                    "changes of {workload} in Git are not applied: {who} ended {}",
-                    status.phase
-                ),
-            ),
-            _ => {}
-        }
-    }
-    if running > 0 {
-        let all = overview.migrations.len();
-        let s = if all == 1 { "" } else { "s" };
-        push(
-            items,
-            Rank::Running,
-            format!("{running} of {all} migration{s} running"),
-        );
-    }
-}
-
-fn failovers(overview: &Overview, items: &mut Vec<Item>) {
-    for plan in &overview.failover_plans {
-        let status = status(plan);
-        let (namespace, name) = names(plan);
-        let who = format!("FailoverPlan {namespace}/{name}");
-        let flight = status
-            .journal
-            .as_ref()
-            .and_then(|journal| journal.flight.as_ref());
-        if let Some(flight) = flight.filter(|_| status.phase.in_flight()) {
-            let text = format!(
-                "{who} moves its workload out of {} since {}",
-                flight.from,
-                instant(flight.since)
-            );
-            push(items, Rank::Down, text);
-        }
-    }
-}
-
-fn others(overview: &Overview, items: &mut Vec<Item>) {
-    for one in overview.summaries() {
-        let who = format!("{} {}", one.kind, one.place);
-        if let Some(text) = one.asks() {
-            push(items, Rank::WaitsForYou, text);
-        }
-        let why = || {
-            one.why()
-                .map_or_else(String::new, |why| format!(": {}", in_short(&why)))
-        };
-        match (one.standing, one.phase) {
-            (Standing::Failed, "Failed") => push(items, Rank::Failed, format!("{who} failed{}", why())),
-            (Standing::Failed, "RolledBack" | "Undone") => {
-                push(items, Rank::RolledBack, format!("{who} was rolled back{}", why()));
-            }
-            (Standing::UnderWay | Standing::InForce, _) => {
-                if let Some(trouble) = &one.trouble {
-                    push(items, Rank::Failed, format!("{who} {trouble}"));
-                }
-            }
-            _ => {}
-        }
-    }
-}
-
-fn counts(overview: &Overview, known: &Known, items: &mut Vec<Item>) {
-    let syncs = known.syncs;
-    let halted = overview.rollouts.iter();
-    let halted = halted.filter(|one| status(*one).phase == RolloutPhase::Halted);
-    let suspended = overview.suspensions.iter();
-    let suspended = suspended.filter(|one| status(*one).phase == SuspensionPhase::Suspended);
-    for (rank, number) in [
-        (Rank::Ailing, known.ailing),
-        (Rank::Problem, syncs.problems),
-        (Rank::Halted, halted.count()),
-        (Rank::HeldBack, syncs.held_back),
-        (Rank::Waiting, syncs.waiting),
-        (Rank::Suspended, suspended.count()),
-    ] {
-        if number > 0 {
-            push(items, rank, several(rank, number));
-        }
-    }
-    if let Some(since) = known.idle_since {
-        let text = format!("no reconciler at work since {}", instant(since));
-        push(items, Rank::NoReconciler, text);
-    }
-    if let Some(behind) = &known.behind {
-        push(items, Rank::BehindGit, format!("behind Git: {behind}"));
-    }
-    if let Some(since) = syncs.unread_since {
-        let text = format!("Git has not been read since {}", instant(since));
-        push(items, Rank::Unread, text);
-    }
-    if syncs.unapplied > 0 {
-        let s = if syncs.unapplied == 1 { "" } else { "s" };
-        push(
-            items,
-            Rank::Unknown,
-            format!("{} sync{s} never applied", syncs.unapplied),
-        );
-    }
-    if let Some(unknown) = known.unknown {
-        push(items, Rank::Unknown, unknown.to_owned());
-    }
-}
-
-fn push(items: &mut Vec<Item>, rank: Rank, text: String) {
-    items.push(Item { rank, text });
+    groups.filter_map(part).collect()
 }
 
 fn several(rank: Rank, number: usize) -> String {
@@ -342,6 +295,7 @@ fn several(rank: Rank, number: usize) -> String {
         Rank::Halted => format!("{number} rollout{s} halted"),
         Rank::HeldBack => format!("{number} change{s} held back"),
         Rank::Waiting => format!("{number} object{s} waiting for a turn"),
+        Rank::Pruning => format!("{number} deletion{s} pending"),
         Rank::NoReconciler => "no reconciler at work".to_owned(),
         Rank::BehindGit => "behind Git".to_owned(),
         Rank::Unread => "Git not read".to_owned(),

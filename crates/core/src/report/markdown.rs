@@ -7,7 +7,8 @@ use super::fold::{Alike, folded};
 use super::summary::Summary;
 use super::{
     Account, LeftOverview, ObjectNote, Overview, Problem, SyncOverview, UnhealthyWorkload, Web, brief,
-    by_urgency, duration, finding_text, gantt, headline, instant, names, path, route, since, status, symbol,
+    by_urgency, duration, finding_text, gantt, headline, instant, milliseconds, names, path, route, since,
+    status, symbol,
 };
 use crate::api::{Migration, StepRecord, WaitingFor};
 use cutover_base::escape::markdown::code;
@@ -327,10 +328,4 @@ fn wait(waiting: &WaitingFor, is_first: bool, ends_first: bool) -> String {
 
 fn count(number: usize, what: &str) -> String {
     format!("{number} {what}{}", if number == 1 { "" } else { "s" })
-}
-
-fn milliseconds(millis: u64) -> String {
-    duration(jiff::SignedDuration::from_millis(
-        i64::try_from(millis).unwrap_or(i64::MAX),
-    ))
 }

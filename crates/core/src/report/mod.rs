@@ -62,6 +62,7 @@ pub use forecast::{
     DryRunOutcome, Where, failover_forecast, moves_forecast, rollout_forecast, rollout_policy_forecast,
     shift_forecast, suspension_forecast,
 };
+pub use headline::Headlines;
 pub use history::{
     Ended, HISTORY_DIR, Id as HistoryId, appended, ended, failed_over, suspended, suspensions_gone,
 };
@@ -78,7 +79,7 @@ pub use snapshot::{CommitText, Snapshot, TrailerKey, Urgency, commit_text, urgen
 pub use suspension::suspension_events;
 pub use text::View;
 pub use told::{finding_lines, step_line};
-pub use units::{brief, duration, instant};
+pub use units::{brief, duration, instant, milliseconds};
 pub use verdict::{Outcome, Verdict, at_most as verdicts_at_most, verdicts};
 pub use web::{Host, NoHost, Web};
 
@@ -107,6 +108,8 @@ pub struct Overview {
     pub left_behind: Vec<LeftOverview>,
     /// Workloads with a copy that has not been healthy for a while, and that no migration starts or stops right now.
     pub unhealthy: Vec<UnhealthyWorkload>,
+    /// The control plane has not told yet which intents of some kind there are.
+    pub has_unknown_intents: bool,
     /// Where people see the repository, if that is known.
     pub web: Option<Web>,
 }
@@ -127,6 +130,8 @@ pub struct SyncOverview {
     pub drifted: Vec<ObjectNote>,
     /// What is not in Git any more and stays, and why.
     pub kept: Vec<ObjectNote>,
+    /// How many objects that are not in Git any more are still to be deleted, or to be gone.
+    pub pruning: usize,
     pub problems: Vec<Problem>,
 }
 

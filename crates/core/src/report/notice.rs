@@ -32,6 +32,8 @@ pub struct Notice {
     pub uid: Option<String>,
     pub told: EventRecord,
     pub at: Timestamp,
+    /// What isn't well beside what it is about, as a line.
+    pub besides: Option<String>,
 }
 
 /// What is sent.
@@ -68,7 +70,7 @@ impl Notice {
     }
 
     /// Returns for instance `Migration shop/orders-to-west`.
-    fn subject(&self) -> String {
+    pub fn subject(&self) -> String {
         match &self.namespace {
             Some(namespace) => format!("{} {namespace}/{}", self.kind, self.name),
             None => format!("{} {}", self.kind, self.name),
@@ -80,10 +82,14 @@ impl Notice {
     }
 
     fn plain(&self, source: &str) -> Value {
-        json!({
+        let mut plain = json!({
             "id": self.id(), "time": self.at, "source": source, "severity": self.severity(),
             "reason": self.told.reason, "message": self.told.note, "object": self.object(),
-        })
+        });
+        if let Some(besides) = &self.besides {
+            plain["besides"] = json!(besides);
+        }
+        plain
     }
 
     fn slack(&self) -> String {
@@ -94,18 +100,24 @@ impl Notice {
         };
         let [subject, reason, note] =
             [&self.subject(), &self.told.reason, &self.told.note].map(|text| escaped(text));
-        format!("{sign} *{subject}*: {reason}\n{note}")
+        let besides = self.besides.as_ref();
+        let besides = besides.map_or_else(String::new, |besides| format!("\nBesides: {}", escaped(besides)));
+        format!("{sign} *{subject}*: {reason}\n{note}{besides}")
     }
 
     fn alert(&self, source: &str) -> Value {
-        json!({
+        let mut alert = json!({
             "labels": {
                 "alertname": format!("Cutover{}", self.told.reason), "severity": self.severity(), "source": source,
                 "kind": self.kind, "namespace": self.namespace.as_deref().unwrap_or_default(), "name": self.name,
             },
             "annotations": {"summary": format!("{}: {}", self.subject(), self.told.reason), "description": self.told.note},
             "startsAt": self.at,
-        })
+        });
+        if let Some(besides) = &self.besides {
+            alert["annotations"]["besides"] = json!(besides);
+        }
+        alert
     }
 
     fn cloud_event(&self, source: &str) -> Value {
@@ -125,6 +137,7 @@ impl Notice {
             uid: Some("7b1c".to_owned()),
             told: EventRecord::new(true, "RollingBack", "west: <job> failed & stays held"),
             at: "2026-03-01T10:00:00Z".parse().unwrap_or_default(),
+            besides: None,
         }
     }
 }
@@ -171,6 +184,28 @@ mod tests {
         let event = sent(Format::CloudEvents);
         assert_eq!(event["type"], "dev.cutover.migration.RollingBack");
         assert_eq!(event["data"], sent(Format::Webhook));
+    }
+
+    #[test]
+    fn what_else_is_wrong_is_a_line_of_its_own_and_no_other_notice() {
+        let notice = Notice {
+            besides: Some("Migration shop/b failed; 1 problem in <the> desired state".to_owned()),
+            ..Notice::sample()
+        };
+        let sent = |format| -> Value { serde_json::from_slice(&notice.body(format, "plane").bytes).unwrap() };
+        let text = sent(Format::Slack)["text"].as_str().unwrap().to_owned();
+        assert!(
+            text.ends_with("held\nBesides: Migration shop/b failed; 1 problem in &lt;the&gt; desired state"),
+            "{text}"
+        );
+        let said = notice.besides.as_deref();
+        assert_eq!(sent(Format::Webhook)["besides"].as_str(), said);
+        assert_eq!(sent(Format::CloudEvents)["data"]["besides"].as_str(), said);
+        assert_eq!(
+            sent(Format::Alertmanager)[0]["annotations"]["besides"].as_str(),
+            said
+        );
+        assert_eq!(notice.id(), Notice::sample().id());
     }
 
     #[test]

@@ -5,6 +5,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use super::SyncOverview;
+use super::snapshot::is_zero;
 use cutover_karmada::name::Revision;
 
 /// Annotation of the Lease: how the syncs of who held it last stand, as the JSON of [`SyncSummaries`].
@@ -47,6 +48,8 @@ pub struct SyncSummary {
     pub(super) held_back: usize,
     pub(super) waiting: usize,
     pub(super) problems: usize,
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub(super) pruning: usize,
     /// Since when Git can't be read: what is said of it is from then.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(super) unread_since: Option<Timestamp>,
@@ -64,6 +67,7 @@ impl SyncSummary {
             held_back: sync.held_back.len(),
             waiting: waiting.map(|wait| wait.objects.len()).sum(),
             problems: sync.problems.len(),
+            pruning: sync.pruning,
             unread_since: None,
         }
     }
@@ -76,7 +80,8 @@ impl SyncSummary {
     /// Returns whether everything of it is in sync.
     pub(super) const fn is_clean(&self) -> bool {
         let is_all = self.revision.is_some() && self.unread_since.is_none();
-        is_all && self.held_back == 0 && self.waiting == 0 && self.problems == 0
+        let is_done = self.waiting == 0 && self.pruning == 0;
+        is_all && is_done && self.held_back == 0 && self.problems == 0
     }
 }
 
@@ -159,6 +164,7 @@ mod tests {
             held_back: 0,
             waiting: 0,
             problems: usize::from(number == 90),
+            pruning: 0,
             unread_since: None,
         }
     }

@@ -95,6 +95,9 @@ pub struct SyncSnapshot {
     pub(super) drifted: Vec<NoteSnapshot>,
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub(super) kept: Vec<NoteSnapshot>,
+    /// How many objects that are not in Git any more are still to be deleted, or to be gone.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub(super) pruning: usize,
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub(super) problems: Vec<ProblemSnapshot>,
 }
@@ -120,7 +123,12 @@ pub struct WaitSnapshot {
 }
 
 /// How many objects of a sort are named.
-const NAMED: usize = 20;
+pub(super) const NAMED: usize = 20;
+
+#[allow(clippy::trivially_copy_pass_by_ref, reason = "serde passes a reference")]
+pub(super) const fn is_zero(number: &usize) -> bool {
+    *number == 0
+}
 
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct HeldSnapshot {
@@ -419,6 +427,7 @@ impl SyncSnapshot {
             waiting: sync.waiting.iter().map(WaitSnapshot::of).collect(),
             drifted: sync.drifted.iter().map(NoteSnapshot::of).collect(),
             kept: sync.kept.iter().map(NoteSnapshot::of).collect(),
+            pruning: sync.pruning,
             problems: sync.problems.iter().map(ProblemSnapshot::of).collect(),
         }
     }

@@ -175,7 +175,12 @@ impl Summary {
         };
         if let Some(wait) = self.common.waiting_for.as_ref().filter(|_| with_wait) {
             let since = instant(wait.since);
-            item(&format!("⏳ waits since {since}: {}", brief(&wait.reason)));
+            let warning = wait.last_warning.as_ref();
+            let warning = warning.map_or_else(String::new, |said| format!(". Last warning: {said}"));
+            item(&format!(
+                "⏳ waits since {since}: {}{warning}",
+                brief(&wait.reason)
+            ));
         }
         for part in self.parts.iter().filter(|part| part.shown != Shown::OnTerminal) {
             let label = part

@@ -56,6 +56,7 @@ fn overview(migrations: Vec<Migration>) -> Overview {
         failover_plans: Vec::new(),
         left_behind: Vec::new(),
         unhealthy: Vec::new(),
+        has_unknown_intents: false,
         web: None,
     }
 }
@@ -553,6 +554,64 @@ fn the_worst_is_said_first_and_all_is_well_only_when_nothing_else_is_to_be_said(
 }
 
 #[test]
+fn beside_one_intent_or_sync_what_else_is_not_well_is_said_and_its_own_story_is_not() {
+    let failed = migration(json!({"phase": "Failed", "attempt": 1}));
+    let named = |name: &str, workload: &str, status: serde_json::Value| {
+        let mut one = migration(status);
+        one.metadata.name = Some(name.to_owned());
+        one.spec.workload.name = workload.to_owned();
+        one
+    };
+    let handoff = named("bills-to-west", "bills", json!({"phase": "Hold", "attempt": 1}));
+    let mut all = overview(vec![failed, handoff]);
+    all.syncs[0].problems.push(Problem {
+        message: "no".to_owned(),
+        location: None,
+        hint: None,
+    });
+    all.unhealthy = vec![UnhealthyWorkload {
+        workload: WorkloadKey::new("shop", "FlinkDeployment", "orders"),
+        clusters: vec!["west".to_owned()],
+    }];
+    let besides = |subject: &str| Headlines::of(&all).besides(subject).unwrap_or_default();
+    assert_snapshot!(
+        ["Migration shop/orders-to-west", "Migration shop/bills-to-west", "Sync fleet"].map(besides).join("\n"), @"
+    1 problem in the desired state
+    Migration shop/orders-to-west failed; 1 workload unhealthy in a cluster; 1 problem in the desired state
+    Migration shop/orders-to-west failed; 1 workload unhealthy in a cluster
+    ");
+    let well = overview(vec![completed()]);
+    assert_eq!(
+        Headlines::of(&well).besides("Migration shop/orders-to-west"),
+        None
+    );
+}
+
+#[test]
+fn what_is_still_to_be_deleted_is_said_after_what_waits_for_its_turn() {
+    let mut all = overview(Vec::new());
+    all.syncs[0].pruning = 2;
+    all.syncs[0].held_back.push(HeldObject {
+        object: ObjectKey {
+            group: String::new(),
+            kind: "ConfigMap".to_owned(),
+            namespace: Some("shop".to_owned()),
+            name: "a".to_owned(),
+        },
+        by: "Migration shop/orders-to-west".to_owned(),
+    });
+    assert_eq!(
+        headline::headline(&all),
+        "1 change held back; 2 deletions pending"
+    );
+    let recorded = View::recorded(
+        status_tree(&all).unwrap().get(SNAPSHOT_FILE).map(Vec::as_slice),
+        Overview::default(),
+    );
+    assert!(shown(&recorded.unwrap()).starts_with("1 change held back; 2 deletions pending\n"));
+}
+
+#[test]
 fn what_was_rolled_back_is_told_in_short_and_until_the_workload_has_moved() {
     let ended = |phase: &str, at: &str| {
         migration(json!({
@@ -617,6 +676,30 @@ fn nothing_is_well_while_an_intent_of_any_kind_has_failed_or_was_rolled_back() {
     Suspension shop/web failed: there is no such policy; 1 intent rolled back
     Evacuation drain could not move 1 workload
     ");
+}
+
+#[test]
+fn the_page_has_the_last_warning_beside_what_an_intent_of_any_kind_waits_for() {
+    let shift: ReplicaShift = serde_json::from_value(json!({
+        "apiVersion": "cutover.dev/v1alpha1", "kind": "ReplicaShift", "metadata": {"name": "web", "namespace": "shop"},
+        "spec": {
+            "workload": {"apiVersion": "apps/v1", "kind": "Deployment", "name": "web"},
+            "from": {"cluster": "east"}, "to": "west", "replicas": "50%",
+        },
+        "status": {"phase": "Shifting", "waitingFor": {
+            "reason": "west: 0 of 1 replicas are ready", "since": "2026-03-01T10:00:00Z",
+            "lastWarning": "west: Pod web-1: Failed: no image",
+        }},
+    }))
+    .unwrap();
+    let page = page(&Overview {
+        shifts: vec![shift],
+        ..overview(Vec::new())
+    });
+    assert!(
+        page.contains("west: 0 of 1 replicas are ready. Last warning: west: Pod web-1: Failed: no image\n"),
+        "{page}"
+    );
 }
 
 #[test]

@@ -14,6 +14,13 @@ pub fn duration(duration: SignedDuration) -> String {
     }
 }
 
+/// Returns a number of milliseconds like [`duration`].
+pub fn milliseconds(millis: u64) -> String {
+    duration(SignedDuration::from_millis(
+        i64::try_from(millis).unwrap_or(i64::MAX),
+    ))
+}
+
 /// Returns a time to the second, in UTC.
 pub fn instant(at: Timestamp) -> String {
     at.strftime("%Y-%m-%d %H:%M:%S UTC").to_string()
@@ -56,6 +63,7 @@ mod tests {
         assert_eq!(told(59_999), "59.9 s");
         assert_eq!(told(125_000), "2 min 5 s");
         assert_eq!(told(11_400_000), "3 h 10 min");
+        assert_eq!(milliseconds(13_400), "13.4 s");
     }
 
     #[test]

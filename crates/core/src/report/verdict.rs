@@ -1,9 +1,12 @@
-//! What is said beside a commit where people look at commits: how its sync stands, and how what it asked for has ended.
+//! What is said beside a commit where people look at commits: how everything stands, how its sync stands, and how what it asked for
+//! has ended.
 
 use jiff::Timestamp;
 
 use super::summary::Summary;
-use super::{Account, Overview, STATUS_FILE, SyncOverview, brief, duration, names, path, route, status};
+use super::{
+    Account, Overview, STATUS_FILE, SyncOverview, brief, headline, milliseconds, names, path, route, status,
+};
 use crate::api::{Migration, Phase, Standing};
 use crate::redact;
 use cutover_base::escape;
@@ -23,7 +26,7 @@ pub enum Outcome {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Verdict {
     pub revision: Revision,
-    /// Of what it is said: `sync/main`, `Migration/shop/orders-to-west`.
+    /// Of what it is said: `status`, `sync/main`, `Migration/shop/orders-to-west`.
     pub subject: String,
     pub outcome: Outcome,
     /// Why, in one line.
@@ -34,7 +37,24 @@ pub struct Verdict {
     pub ended_at: Option<Timestamp>,
 }
 
-/// Returns what there is to say: of each sync's present revision, and of each intent that has ended.
+/// The subject of the headline.
+const HEADLINE: &str = "status";
+
+impl Verdict {
+    /// Returns whether it is the headline: its words count what changes often.
+    pub fn is_headline(&self) -> bool {
+        self.subject == HEADLINE
+    }
+
+    /// Returns whether it says the same of the same commit, but for numbers.
+    pub fn differs_in_numbers_only(&self, other: &Self) -> bool {
+        let words = |one: &Self| one.note.replace(|c: char| c.is_ascii_digit(), "");
+        (&self.subject, self.outcome, &self.revision) == (&other.subject, other.outcome, &other.revision)
+            && words(self) == words(other)
+    }
+}
+
+/// Returns what there is to say: of everything, of each sync's present revision, and of each intent that has ended.
 ///
 /// The same state gives the same words, and what changes often (times, replicas that are counted) isn't in them: each
 /// new word is a request.
@@ -43,7 +63,8 @@ pub fn verdicts(overview: &Overview) -> Vec<Verdict> {
     let migrations = overview.migrations.iter().filter_map(of_migration);
     let others = overview.summaries();
     let others = others.iter().filter_map(of_summary);
-    syncs.chain(migrations).chain(others).collect()
+    let all = of_all(overview).into_iter().chain(syncs);
+    all.chain(migrations).chain(others).collect()
 }
 
 /// Returns so many of them, the last of which stands for all that are left out: whoever may push decides how many syncs and
@@ -77,6 +98,23 @@ pub fn at_most(mut verdicts: Vec<Verdict>, most: usize) -> Vec<Verdict> {
         ended_at: None,
     });
     verdicts
+}
+
+/// The headline, at the revision that was looked at last. All is well there once every sync has come to it: of one that hasn't
+/// reported nothing is known.
+fn of_all(overview: &Overview) -> Option<Verdict> {
+    let revision = overview.revision.clone()?;
+    let headline = headline::of_overview(overview);
+    let mut syncs = overview.syncs.iter();
+    let is_known = syncs.all(|sync| sync.revision.as_ref() == Some(&revision));
+    (is_known || headline.outcome != Outcome::Success).then(|| Verdict {
+        revision,
+        subject: HEADLINE.to_owned(),
+        outcome: headline.outcome,
+        note: said(&headline.short),
+        file: STATUS_FILE.to_owned(),
+        ended_at: None,
+    })
 }
 
 fn of_sync(sync: &SyncOverview) -> Option<Verdict> {
@@ -126,8 +164,7 @@ fn of_migration(migration: &Migration) -> Option<Verdict> {
     let note = match outcome {
         Outcome::Success => {
             let (from, to) = route(migration);
-            let downtime = account.downtime_ms.and_then(|millis| i64::try_from(millis).ok());
-            let downtime = downtime.map(jiff::SignedDuration::from_millis).map(duration);
+            let downtime = account.downtime_ms.map(milliseconds);
             let downtime = downtime.map_or_else(String::new, |downtime| format!(", downtime {downtime}"));
             format!("{from} → {to}{downtime}")
         }

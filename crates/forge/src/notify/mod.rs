@@ -24,13 +24,27 @@ const QUEUE: usize = 256;
 
 /// Where notices are left. Clones share the queues.
 #[derive(Clone, Debug)]
-pub struct Notifier(Arc<Vec<Line>>);
+pub struct Notifier {
+    lines: Arc<Vec<Line>>,
+    besides: Option<Besides>,
+}
+
+/// Says what isn't well beside what a notice is about, by its subject: `Migration shop/orders-to-west`.
+#[derive(Clone)]
+pub struct Besides(Arc<dyn Fn(&str) -> Option<String> + Send + Sync>);
 
 /// One receiver, and the way to it.
 #[derive(Debug)]
 struct Line {
     receiver: Receiver,
-    queue: mpsc::Sender<Notice>,
+    queue: mpsc::Sender<Left>,
+}
+
+/// A notice that is to be sent, and who is asked then what to add.
+#[derive(Debug)]
+struct Left {
+    notice: Notice,
+    besides: Option<Besides>,
 }
 
 /// The tasks that send; dropped, what waits is lost.
@@ -46,20 +60,61 @@ impl Notifier {
             tasks.spawn(Sender::new(&receiver, source, policy)?.run(waiting));
             lines.push(Line { receiver, queue });
         }
-        Ok((Self(Arc::new(lines)), Sending(tasks)))
+        let notifier = Self {
+            lines: Arc::new(lines),
+            besides: None,
+        };
+        Ok((notifier, Sending(tasks)))
+    }
+
+    /// Adds to each notice what else isn't well, as that is when it is sent.
+    #[must_use]
+    pub fn with(self, besides: Besides) -> Self {
+        Self {
+            besides: Some(besides),
+            ..self
+        }
     }
 
     /// Leaves a notice for everybody whose filter lets it through.
     pub fn tell(&self, notice: &Notice) {
         for line in self
-            .0
+            .lines
             .iter()
             .filter(|line| line.receiver.filter.lets_through(notice))
         {
-            if line.queue.try_send(notice.clone()).is_err() {
+            let left = Left {
+                notice: notice.clone(),
+                besides: self.besides.clone(),
+            };
+            if line.queue.try_send(left).is_err() {
                 let receiver = &line.receiver.name;
                 tracing::warn!(receiver, "a notice is lost: too many wait to be sent");
             }
+        }
+    }
+}
+
+impl Besides {
+    pub fn new(says: impl Fn(&str) -> Option<String> + Send + Sync + 'static) -> Self {
+        Self(Arc::new(says))
+    }
+}
+
+impl std::fmt::Debug for Besides {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Besides").finish_non_exhaustive()
+    }
+}
+
+impl Left {
+    fn into_notice(self) -> Notice {
+        let besides = self
+            .besides
+            .and_then(|besides| (besides.0)(&self.notice.subject()));
+        Notice {
+            besides,
+            ..self.notice
         }
     }
 }

@@ -6,6 +6,7 @@ use http::uri::PathAndQuery;
 use http::{HeaderMap, Request, StatusCode, Uri, header};
 use tokio::sync::mpsc;
 
+use super::Left;
 use crate::signature;
 use cutover_core::config::Receiver;
 use cutover_core::error::Error;
@@ -77,8 +78,9 @@ impl Sender {
         })
     }
 
-    pub(super) async fn run(self, mut waiting: mpsc::Receiver<Notice>) {
-        while let Some(notice) = waiting.recv().await {
+    pub(super) async fn run(self, mut waiting: mpsc::Receiver<Left>) {
+        while let Some(left) = waiting.recv().await {
+            let notice = left.into_notice();
             if let Err(why) = self.tell(&notice).await {
                 let (receiver, reason) = (&self.name, &notice.told.reason);
                 tracing::warn!(receiver, reason, %why, "a notice is lost");
@@ -157,6 +159,7 @@ mod tests {
             uid: None,
             told: EventRecord::new(false, "Hold", "east: held"),
             at: jiff::Timestamp::UNIX_EPOCH,
+            besides: None,
         }
     }
 

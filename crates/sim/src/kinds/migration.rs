@@ -142,6 +142,11 @@ impl Kind for Migration {
                 .journal
                 .as_ref()
                 .and_then(|journal| journal.captured.clone()),
+            secrets: status
+                .journal
+                .as_ref()
+                .map(|journal| journal.secrets.clone())
+                .unwrap_or_default(),
         })
     }
 }

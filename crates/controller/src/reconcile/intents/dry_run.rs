@@ -442,6 +442,7 @@ fn input<'a, K: Kind>(
         generation: i64::MAX,
         revision: None,
         deleting: false,
+        overtaken: None,
         has_finalizer: true,
         spec: intent.spec(),
         status,

@@ -86,6 +86,7 @@ impl Events {
                 uid: text("uid"),
                 told: events.clone(),
                 at,
+                besides: None,
             });
         }
         if self.queue.try_send(Item { about, events, at }).is_err() {

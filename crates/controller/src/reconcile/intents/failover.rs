@@ -8,6 +8,7 @@ use tokio::time::Instant;
 use super::ask::list;
 use super::execute::{self, Sent};
 use super::kind::{Input, Kind};
+use super::migration::WARNED_AGAIN;
 use super::{Parts, observe, scalers, wake};
 use cutover_core::api::{
     self, ClaimOwner, FailoverPhase, FailoverPlan, FailoverPlanSpec, FailoverPlanStatus, Journal, Migration,
@@ -33,6 +34,8 @@ pub(super) struct FailoverController {
     /// When the admission fence was tried last.
     tested: Option<Instant>,
     scalers: scalers::Known,
+    /// When the Events of a member were read last for what is waited for.
+    warned: Option<Instant>,
 }
 
 impl Kind for FailoverController {
@@ -60,7 +63,7 @@ impl Kind for FailoverController {
             scalers: known.clone(),
         };
         let around = Box::pin(observe::snapshot(parts, &as_migration, &looks_as, also));
-        let (around, migrations, kept) = futures::join!(
+        let (mut around, migrations, kept) = futures::join!(
             around,
             borrowers(parts, intent, status),
             kept(parts, intent, status)
@@ -70,6 +73,12 @@ impl Kind for FailoverController {
         }
         if known.is_none() {
             self.scalers.keep(&around.scalers);
+        }
+        if self.warned.is_none_or(|at| at.elapsed() >= WARNED_AGAIN)
+            && let Some(cluster) = failover::troubled(status, &around, (parts.clock)())
+        {
+            around.warned = observe::warned(parts, cluster, &around).await;
+            self.warned = Some(Instant::now());
         }
         Snapshot {
             around,
@@ -198,6 +207,10 @@ fn borrower(migration: &Migration) -> Borrower {
     let metadata = &migration.metadata;
     let wait = status.common.waiting_for.as_ref();
     let asks = status.phase == Phase::Pending && wait.is_some_and(|wait| wait.code == WaitCode::Claim);
+    let (captured, secrets) = status
+        .journal
+        .map(|journal| (journal.captured, journal.secrets))
+        .unwrap_or_default();
     Borrower {
         owner: ClaimOwner {
             kind: "Migration".to_owned(),
@@ -211,7 +224,8 @@ fn borrower(migration: &Migration) -> Borrower {
             && !migration.spec.paused
             && !migration.spec.abort,
         ended: status.phase.is_terminal(),
-        captured: status.journal.and_then(|journal| journal.captured),
+        captured,
+        secrets,
     }
 }
 

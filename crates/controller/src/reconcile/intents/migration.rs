@@ -183,6 +183,7 @@ fn input<'a>(
         generation: intent.metadata.generation.unwrap_or_default(),
         revision: None,
         deleting: intent.metadata.deletion_timestamp.is_some(),
+        overtaken: None,
         has_finalizer: false,
         spec: &intent.spec,
         status,

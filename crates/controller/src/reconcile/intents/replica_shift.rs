@@ -12,9 +12,10 @@ use super::around::Around;
 use super::ask::{get, map};
 use super::execute::{self, Sent};
 use super::kind::{Input, Kind};
-use super::members::any_of;
+use super::members::{Selector, any_of};
+use super::migration::WARNED_AGAIN;
 use super::policies::{claimed_by, policy};
-use super::{Parts, other_managers, scalers, wake};
+use super::{Parts, observe, other_managers, scalers, wake};
 use cutover_core::api::{
     self, Barrier, Guard, ReplicaShift, ReplicaShiftSpec, ReplicaShiftStatus, ShiftPhase as Phase, Suspension,
 };
@@ -24,6 +25,8 @@ use cutover_core::intent::control_plane::Named;
 use cutover_core::intent::custody::canary_name;
 use cutover_core::intent::scalers::Scaler;
 use cutover_core::intent::shift::{self, Snapshot, replicas_of, suspension_name};
+use cutover_core::intent::snapshot::Member;
+use cutover_core::intent::warnings::Warned;
 use cutover_core::intent::{self, Effect, Needs, Seen, Step};
 use cutover_core::profile::selectors_in;
 use cutover_core::report::{self, EventRecord};
@@ -38,6 +41,8 @@ pub(super) struct ReplicaShiftController {
     scalers: scalers::Known,
     /// When the admission fence was tried last.
     tested: Option<Instant>,
+    /// When the Events of a member were read last for what is waited for.
+    warned: Option<Instant>,
 }
 
 impl Kind for ReplicaShiftController {
@@ -83,6 +88,12 @@ impl Kind for ReplicaShiftController {
             if self.tested.is_none_or(|at| at.elapsed() >= TRIED_AGAIN) {
                 snapshot.admission = look.admission(&snapshot).await;
                 self.tested = snapshot.admission.as_ref().map(|_| Instant::now());
+            }
+            if self.warned.is_none_or(|at| at.elapsed() >= WARNED_AGAIN)
+                && let Some(cluster) = shift::troubled(status, &snapshot, (parts.clock)())
+            {
+                snapshot.warned = Box::pin(look.warned(cluster, &snapshot)).await;
+                self.warned = Some(Instant::now());
             }
         }
         snapshot
@@ -304,6 +315,22 @@ impl Reader<'_> {
             });
             pods.filter(stays).map(super::members::is_ready).collect()
         })
+    }
+
+    /// Reads what the Events of a cluster say of a copy that was waited for long. What can't be read isn't told.
+    async fn warned(&self, cluster: ClusterName, snapshot: &Snapshot) -> Option<Warned> {
+        let selector = match self.selector(snapshot) {
+            Ok(selector) => Selector::of(selector, None, None),
+            Err(why) => Selector::Unknown(why),
+        };
+        let copy = Member {
+            object: snapshot.members.get(&cluster)?.clone(),
+            pods: Seen::unknown("not read"),
+            nodes: Seen::unknown("not read"),
+            silent: false,
+        };
+        let gvk = self.spec.workload.gvk();
+        observe::warned_with_pods(self.around(&gvk), cluster, &copy, &selector).await
     }
 
     fn selector(&self, snapshot: &Snapshot) -> Result<Option<String>, String> {

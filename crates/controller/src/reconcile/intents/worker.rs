@@ -22,7 +22,7 @@ use super::{Parts, served};
 use cutover_cluster::{Answer, Cluster, Replaced, Served, off_the_runtime};
 use cutover_core::api::{self, ClaimOwner, Intent, Progress, STATUS_FORMAT};
 use cutover_core::error::{Error, Kind as ErrorKind};
-use cutover_core::intent::{Effect, Step, Trouble, rivals};
+use cutover_core::intent::{Effect, Step, Trouble, driven, rivals};
 use cutover_core::report::{self, EventRecord};
 use cutover_karmada::name::{Gvk, ObjectKey};
 
@@ -640,6 +640,7 @@ impl<K: Kind> Worker<K> {
             generation: meta.generation.unwrap_or_default(),
             revision,
             deleting: meta.deletion_timestamp.is_some(),
+            overtaken: driven::why_overtaken(meta.annotations.as_ref()),
             has_finalizer: meta
                 .finalizers
                 .iter()

@@ -182,11 +182,9 @@ impl Sync {
             let may_turn = driven.is_under_way() && !driven.asks_to_abort();
             let is_overtaken = (may_turn || driven.has_failed()) && self.is_overtaken(driven).await;
             let written = if may_turn && is_overtaken {
-                let why = "Git asks for another placement by now: the Migration is rolled back";
-                self.change_move(live, driven, &driven.turn_back(), why).await
+                self.turn_back(live, driven, driven::OVERTAKEN).await
             } else if may_turn && waits() {
-                let why = "another Migration of the workload comes first: this one is called off";
-                self.change_move(live, driven, &driven.turn_back(), why).await
+                self.turn_back(live, driven, driven::COMES_AFTER).await
             } else if driven.has_failed() && is_overtaken {
                 let why = "Git has asked for another placement since the Migration ended";
                 self.change_move(live, driven, &driven.note_overtaken(), why)
@@ -198,6 +196,12 @@ impl Sync {
                 tracing::warn!(migration = driven.name(), %error, "what Git has overtaken cannot be changed");
             }
         }
+    }
+
+    async fn turn_back(&self, live: &Value, driven: &Driven<'_>, why: &str) -> Result<(), Error> {
+        let told = format!("{why}: the Migration is rolled back");
+        self.change_move(live, driven, &driven.turn_back(why), &told)
+            .await
     }
 
     async fn change_move(

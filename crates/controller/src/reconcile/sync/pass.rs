@@ -13,7 +13,9 @@ use super::decide::{Decider, Held};
 use super::dirty::Dirty;
 use super::gate::Gated;
 use super::{Done, LISTED_WITHIN, ObjectReport, ObjectResult, Sync, SyncReport, Wait, depend, namespaces};
-use cutover_cluster::{self as cluster, Answers, Failure, Outcome, Write, off_the_runtime};
+use cutover_cluster::{
+    self as cluster, Answers, Failure, Outcome, Task, TaskProgress, Write, off_the_runtime,
+};
 use cutover_core::api::SYNC_MANAGER;
 use cutover_core::error::Error;
 use cutover_core::intent::record::digest;
@@ -121,8 +123,10 @@ impl Sync {
     /// Looks at objects once.
     async fn round(&mut self, revision: &Revision, keys: &Dirty, results: &mut Results) -> Result<(), Error> {
         let mut stages = off_the_runtime(|| self.planned(revision, keys));
+        let total: usize = stages.values().map(Vec::len).sum();
+        let applying = self.begin(Task::Apply, total);
         while let Some((place, writes)) = stages.pop_first() {
-            let written = self.stage(place, writes, results).await?;
+            let written = self.stage(place, writes, results, &applying).await?;
             if place.rank == Rank::Definition && !written.is_empty() {
                 // What comes after may be of a kind that is known only now.
                 self.served(&written).await;
@@ -198,6 +202,12 @@ impl Sync {
         None
     }
 
+    /// Begins a task of so many things, which may be shown.
+    pub(super) fn begin(&self, task: Task, total: usize) -> TaskProgress {
+        let sync = self.source.selection.sync.as_deref();
+        self.cluster.begin(task, sync.unwrap_or_default(), total)
+    }
+
     pub(super) fn decider(&self) -> Decider<'_> {
         Decider {
             observer: &self.observer,
@@ -237,7 +247,9 @@ impl Sync {
         place: Place,
         writes: Vec<Write>,
         results: &mut Results,
+        applying: &TaskProgress,
     ) -> Result<Vec<Arc<Entry>>, Error> {
+        let all = writes.len();
         let wait = self.turn(place);
         let is_due = |write: &Write| wait.is_none() || !self.waves.pending.contains(&write.entry.key);
         let (due, waiting): (Vec<_>, Vec<_>) = writes.into_iter().partition(is_due);
@@ -254,6 +266,7 @@ impl Sync {
             refused,
             moving,
         } = self.gated(due).await;
+        applying.leave_out(all.saturating_sub(due.len()));
         let written: Vec<_> = due.iter().map(|write| Arc::clone(&write.entry)).collect();
         let live = due
             .iter()
@@ -263,7 +276,7 @@ impl Sync {
         let Answers {
             mut outcomes,
             versions,
-        } = cluster::apply(&self.cluster, Some(&self.observer), due).await;
+        } = cluster::apply(&self.cluster, Some(&self.observer), due, applying).await;
         // What wasn't sent because the work ends is no news about the objects.
         self.cluster.may_write()?;
         outcomes.extend(without_namespace);

@@ -11,7 +11,7 @@ use serde_json::{Value, json};
 
 use super::decide::Held;
 use super::{DesiredFeed, LISTED_WITHIN, Selection, Sync, namespaces};
-use cutover_cluster::{self as cluster, Cluster, Observer, Outcome, off_the_runtime};
+use cutover_cluster::{self as cluster, Cluster, Observer, Outcome, Task, off_the_runtime};
 use cutover_core::api;
 use cutover_core::config;
 use cutover_core::error::Error;
@@ -67,7 +67,7 @@ pub(in crate::reconcile) async fn plan_part(
     let mut sync = Sync::new(repo.clone(), cluster.clone(), observer, selection);
     let desired = sync.desired();
     let (touched, gone) = sync.read(range).await?;
-    sync.observer.heard(LISTED_WITHIN).await;
+    sync.list().await;
     sync.held = Held::look(&sync.observer, &sync.placed.objects);
     let deletions = sync.deletions(&range.revision).await;
     let all = sync.decider().changes().into_iter().chain(deletions);
@@ -92,12 +92,15 @@ pub(in crate::reconcile) async fn plan_part(
             changes.push(change);
         }
     }
+    let trying = sync.begin(Task::DryRun, asked.len());
     let mut answers = futures::stream::iter(asked.into_iter().map(|change| rehearsal.of_change(change)))
         .buffer_unordered(cluster.limits().in_flight);
     while let Some(change) = answers.next().await {
+        trying.advance();
         changes.push(change);
     }
     drop(answers);
+    drop(trying);
     let mut changes = sync.gate_plan(changes).await;
     changes.extend(sync.requested_moves(&changes));
     let is_left = |live: &Live| sync.pruner.is_none() && sync.observer.contains(&live.key);
@@ -139,6 +142,17 @@ impl Live {
 }
 
 impl Sync {
+    /// Waits for the first lists of what is watched.
+    async fn list(&self) {
+        let listing = self.begin(Task::List, self.observer.unheard());
+        let listed = self.observer.until(LISTED_WITHIN, |observer| {
+            let left = observer.unheard();
+            listing.remain(left);
+            left == 0
+        });
+        listed.await;
+    }
+
     /// Reads a range; returns the objects that differ between its ends, if it has two, and those that go.
     async fn read(&mut self, range: &Range) -> Result<(Option<BTreeSet<ObjectKey>>, Vec<Live>), Error> {
         let Some(base) = &range.base else {

@@ -69,6 +69,11 @@ impl PruneReport {
         stop.chain(blocked)
     }
 
+    /// Returns how many objects that are not in Git any more are still to be deleted, or to be gone.
+    pub fn pending(&self) -> usize {
+        self.leaving.len() + self.waiting.len()
+    }
+
     /// Returns what is not in Git any more and stays for now, and why.
     pub fn staying(&self) -> impl Iterator<Item = (&ObjectKey, String)> {
         let kept = self.kept.iter().map(|(key, why)| (key, why.clone()));
@@ -293,5 +298,29 @@ impl Sync {
         // What failed is told, and what was spared is looked at anew.
         pruner.due |= !all;
         (all || failed) && seen
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_waits_for_its_finalizers_and_what_waits_for_its_turn_is_still_to_go() {
+        let key = |name: &str| ObjectKey {
+            group: String::new(),
+            kind: "ConfigMap".to_owned(),
+            namespace: Some("shop".to_owned()),
+            name: name.to_owned(),
+        };
+        let report = PruneReport {
+            deleted: BTreeSet::from([key("gone"), key("leaving")]),
+            leaving: BTreeMap::from([(key("leaving"), "waits for the finalizer x".to_owned())]),
+            kept: BTreeMap::from([(key("kept"), "it is protected".to_owned())]),
+            waiting: BTreeSet::from([key("later")]),
+            ..PruneReport::default()
+        };
+        assert_eq!(report.pending(), 2);
+        assert_eq!(PruneReport::default().pending(), 0);
     }
 }

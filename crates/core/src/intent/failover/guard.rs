@@ -3,7 +3,7 @@
 use super::look::uid;
 use super::validate::validate;
 use super::{Interrupt, Operation, Phase};
-use crate::api::{FailoverJournal, Fence, Finding, LastKnown, PinState};
+use crate::api::{FailoverJournal, Fence, Finding, LastKnown, PinState, SecretHandles};
 use crate::intent::custody;
 use crate::intent::effect::Effect;
 use crate::intent::fence::identify;
@@ -103,6 +103,7 @@ impl Operation<'_> {
             clusters: Vec::new(),
             suspended: Vec::new(),
             carried: None,
+            secrets: SecretHandles::default(),
             redeploy: None,
             fence: Fence::default(),
             pods,

@@ -95,6 +95,9 @@ impl Operation<'_> {
             }]));
         }
         let captured = borrower.and_then(|borrower| borrower.captured.clone());
+        if let Some(borrower) = borrower {
+            self.journal_mut()?.secrets.extend(&borrower.secrets);
+        }
         self.take_back(&to, claim.spec.writer.clone(), captured)
     }
 

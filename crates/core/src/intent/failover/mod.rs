@@ -19,6 +19,7 @@ mod rebind;
 mod redirect;
 mod repair;
 mod scalers;
+mod secrets;
 mod settle;
 mod starts;
 mod state;
@@ -26,21 +27,24 @@ mod state;
 mod tests;
 mod token;
 mod validate;
+mod warned;
 
 use std::time::Duration;
 
 use jiff::SignedDuration;
 
 pub use validate::validate;
+pub use warned::troubled;
 
 use super::Step;
 use super::effect::Effect;
 use super::operation::{self, Kind, Next, Outcome, Wait};
 use super::record::Kept;
 use super::seen::Seen;
+use super::warnings;
 use crate::api::{
     Capture, ClaimOwner, FailoverApproval, FailoverGate, FailoverPhase as Phase, FailoverPlan,
-    FailoverPlanSpec, FailoverPlanStatus, Finding, OpenQuestion, WaitCode, WorkloadRef,
+    FailoverPlanSpec, FailoverPlanStatus, Finding, OpenQuestion, SecretHandles, WaitCode, WorkloadRef,
 };
 use cutover_karmada::name::ClusterName;
 
@@ -74,6 +78,8 @@ pub struct Borrower {
     pub ended: bool,
     /// The state that it took along.
     pub captured: Option<Capture>,
+    /// What the secret ones among its handles are.
+    pub secrets: SecretHandles,
 }
 
 /// Decides what one pass does.
@@ -168,6 +174,13 @@ impl Kind for FailoverPlan {
         }
     }
 
+    fn last_warning(operation: &Operation<'_>) -> Option<String> {
+        let around = operation.around();
+        let cluster = troubled(&operation.status, around, operation.input.now)?;
+        let before = operation.input.status.common.waiting_for.as_ref();
+        warnings::newest(&cluster, around.warned.as_ref(), before)
+    }
+
     fn is_paused(operation: &Operation<'_>) -> bool {
         operation.input.spec.paused
     }
@@ -190,6 +203,7 @@ impl Kind for FailoverPlan {
     }
 
     fn close(operation: &mut Operation<'_>) {
+        operation.keep_secrets();
         let phase = operation.status.phase;
         let journal = operation.status.journal.as_ref();
         operation.status.writer = journal.and_then(|journal| journal.writer.clone());

@@ -33,7 +33,8 @@ impl Operation<'_> {
             );
             return Ok(of(StateSource::Preserved, values, evidence));
         }
-        if let Some(known) = &self.status.last_known {
+        let known = self.status.last_known.as_ref();
+        if let Some(known) = known.filter(|known| self.can_give(&known.values)) {
             let evidence = format!("seen of the copy in {} at {}", known.cluster, known.at);
             return Ok(of(StateSource::LastKnown, known.values.clone(), evidence));
         }

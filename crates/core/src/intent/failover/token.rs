@@ -220,7 +220,7 @@ impl<'a> Operation<'a> {
         let is_writer = self.journal()?.writer.as_ref() == Some(cluster);
         if is_writer && self.journal()?.carried.is_none() && self.needs_state()? {
             let known = self.status.last_known.as_ref().map(|known| known.values.clone());
-            match known {
+            match known.filter(|values| self.can_give(values)) {
                 Some(values) => self.journal_mut()?.carried = Some(values),
                 None if self.approved(FailoverGate::FromNothing, cluster).is_some() => {}
                 None => {
@@ -253,6 +253,7 @@ impl<'a> Operation<'a> {
         let profile = self.profile()?;
         let variables = Variables {
             captured: journal.carried.as_ref(),
+            secrets: Some(&journal.secrets),
             attempt: self.status.common.attempt,
             ..Variables::default()
         };

@@ -46,6 +46,17 @@ pub fn validate(spec: &FailoverPlanSpec, profile: &WorkloadProfileSpec) -> Vec<F
             "fix spec.preserved: handles are the names of the profile's capture rules",
         ));
     }
+    let preserved = spec.preserved.iter();
+    for preserved in preserved.filter(|preserved| profile.is_secret(&preserved.handle)) {
+        findings.push(Finding::new(
+            "SecretInLabel",
+            format!(
+                "the handle {} is a secret by the profile, and Karmada preserves it as a label, which everybody reads",
+                preserved.handle
+            ),
+            "leave it out of spec.preserved, and of the statePreservation of the policy",
+        ));
+    }
     findings
 }
 
@@ -63,5 +74,18 @@ mod tests {
         assert_eq!(validate(&spec, &profile), []);
         profile.hold.clear();
         assert_eq!(validate(&spec, &profile)[0].code, "NoHold");
+    }
+
+    #[test]
+    fn a_secret_handle_is_not_preserved_as_a_label() {
+        let spec = json!({
+            "workload": {"apiVersion": "flink.apache.org/v1beta1", "kind": "FlinkDeployment", "name": "orders"},
+            "preserved": [{"label": "savepoint", "handle": "savepoint", "value": "${value}"}],
+        });
+        let spec: FailoverPlanSpec = serde_json::from_value(spec).unwrap();
+        let mut profile = crate::profile::built_in().unwrap()[0].spec.clone();
+        assert_eq!(validate(&spec, &profile), []);
+        profile.capture[0].secret = true;
+        assert_eq!(validate(&spec, &profile)[0].code, "SecretInLabel");
     }
 }

@@ -182,14 +182,14 @@ impl Operation<'_> {
         let mut ended = self.status.clone();
         ended.phase = end;
         ended.held_back = self.left_unapplied(end)?;
-        ended.downtime_ms = self.journal()?.downtime_ms();
+        ended.note_downtime(self.journal()?.downtime_ms());
         ended.common.waiting_for = None;
         self.recorded(
             || end_of(&ended, self.input.now),
             |record| record.status.phase == end,
         )?;
         self.status.held_back = ended.held_back;
-        self.status.downtime_ms = ended.downtime_ms;
+        self.status.note_downtime(ended.downtime_ms);
         Ok(())
     }
 

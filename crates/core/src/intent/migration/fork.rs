@@ -22,6 +22,9 @@ impl Operation<'_> {
             return Ok(false);
         }
         let profile = self.profile()?;
+        // What its operator shows no more is its own all the same.
+        let may_show_none =
+            captured.from == *source && profile.restarts_by_handle() && self.source_is_intact()?;
         let object = self.snapshot().member(source)?.object.get()?;
         let own = object
             .as_ref()
@@ -31,7 +34,7 @@ impl Operation<'_> {
         let wrote_on = !own.is_empty() && !is_known && captured.from != *source;
         let wrote_alone = !own.is_empty() && !is_known && captured.from == *source;
         if !wrote_on && !wrote_alone {
-            return Ok(own != captured.values);
+            return Ok(own != captured.values && !(own.is_empty() && may_show_none));
         }
         let stopped = self.prove(source, Stopped::prove)??;
         let newer = stopped.capture(&profile, &captured.values, self.input.now)?;

@@ -152,11 +152,8 @@ impl<'a> Operation<'a> {
             return Ok(());
         }
         let spec = self.journal()?.spec.as_ref().clone();
-        Err(Interrupt::Act(vec![Effect::PushRecord(Box::new(Record {
-            uid: Some(self.input.uid.to_owned()),
-            spec,
-            status: status(),
-        }))]))
+        let record = Record::new(self.input.uid, spec, status());
+        Err(Interrupt::Act(vec![Effect::PushRecord(Box::new(record))]))
     }
 
     /// Returns what Git has of this attempt of this intent.

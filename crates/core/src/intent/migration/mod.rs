@@ -20,6 +20,7 @@ mod lost;
 mod needs;
 pub mod orphan;
 mod other_managers;
+mod own_handle;
 mod pause;
 mod preflight;
 mod rebind;
@@ -27,6 +28,7 @@ mod recorded;
 mod restored;
 mod roll_back;
 mod scalers;
+mod secrets;
 mod starts;
 mod token;
 mod unseen;
@@ -206,7 +208,12 @@ impl Kind for Migration {
     }
 
     fn unevaluable(error: &profile::Error) -> Interrupt {
-        let fix = "fix the WorkloadProfile";
+        let fix = match error {
+            profile::Error::Secret(_) => {
+                "let the copy that left the handle show it, or put its value back into status.journal.secrets"
+            }
+            _ => "fix the WorkloadProfile",
+        };
         Interrupt::Fail(vec![Finding::new("ProfileError", error.to_string(), fix)])
     }
 
@@ -251,6 +258,7 @@ impl Kind for Migration {
 
     fn close(operation: &mut Operation<'_>) {
         operation.note_words();
+        operation.keep_secrets();
         operation.note_conditions();
     }
 }
@@ -281,7 +289,7 @@ impl Operation<'_> {
         let asked = if self.input.deleting {
             Some("the intent was deleted")
         } else if self.input.spec.abort {
-            Some("abort was asked for")
+            Some(self.input.why_aborted())
         } else {
             None
         };

@@ -7,7 +7,7 @@ use crate::intent::custody::LAPSE;
 use crate::intent::pin;
 use cutover_karmada::name::ClusterName;
 
-const CODE: &str = "JournalWentBack";
+pub(super) const CODE: &str = "JournalWentBack";
 const LOST: &str = "JournalLost";
 
 impl Operation<'_> {

@@ -388,17 +388,19 @@ impl Operation<'_> {
             return Err(Interrupt::Wait(format!("{source}: no copy yet")));
         }
         self.runs_no_more(&source, &target)?;
+        self.own_handle_is_known(&source)?;
         let from_handle = self.newest_is_captured(&source)?;
         if let Some(back) = &mut self.journal_mut()?.roll_back {
             back.from_handle = from_handle;
         }
-        // A source that goes on from its own needs nothing of the kind.
+        // A source that goes on from its own needs nothing of the kind, unless it is started with it and may show it no more.
+        let by_handle = self.profile()?.restarts_by_handle();
         let from = self
             .journal()?
             .captured
             .as_ref()
             .map(|captured| captured.from.clone());
-        if let Some(from) = from.filter(|from| from_handle || *from != source) {
+        if let Some(from) = from.filter(|from| from_handle || by_handle || *from != source) {
             // The target's copy shows it, until the source is seen running from it.
             let shown = from == target && self.copy_has_handle(&target, &self.marker()?)?.is_ok();
             if !shown {
@@ -543,7 +545,7 @@ impl Operation<'_> {
     }
 
     /// Returns whether two copies may have run: then nobody keeps the token while that is found out.
-    fn is_lapse(&self) -> Result<bool, Interrupt> {
+    pub(super) fn is_lapse(&self) -> Result<bool, Interrupt> {
         Ok(self.back()?.reason.starts_with(LAPSE))
     }
 

@@ -354,6 +354,7 @@ impl<'a> Operation<'a> {
         let profile = self.profile()?;
         let variables = Variables {
             captured: self.captured()?,
+            secrets: Some(&journal.secrets),
             attempt: self.status.common.attempt,
             ..Variables::default()
         };
@@ -429,7 +430,11 @@ impl<'a> Operation<'a> {
         } else {
             Action::Restart
         };
-        let restart = profile.patches(action, variables)?;
+        let restart = if self.begins_from_nothing(writer)? {
+            profile.restart_from_nothing(variables)?
+        } else {
+            profile.patches(action, variables)?
+        };
         if journal.captured.is_none() {
             return Ok(restart);
         }

@@ -3,22 +3,17 @@
 //! A pass judges one look. How long that has been so only somebody knows who looked all the time: the time between two looks
 //! of one process (`reconcile::intents::soak`). It is not journaled, so that nobody takes over what another one saw.
 
-use jiff::SignedDuration;
-
 use super::{Input, Interrupt, Operation, Phase, go_back, step};
 use crate::api::{OnFailure, quoted};
 use crate::intent::check;
 use crate::intent::proof::{Healthy, NotProved};
 use crate::intent::snapshot::Pod;
-use crate::intent::warnings;
+use crate::intent::warnings::{self, WARNS_AFTER};
 use crate::redact;
 use cutover_karmada::name::ClusterName;
 
 /// How many characters of somebody else's message are passed on.
 const LONGEST: usize = 300;
-
-/// How long a phase may take before Events are read for what it waits for: most come to their end before.
-const WARNS_AFTER: SignedDuration = SignedDuration::from_secs(15);
 
 /// What a look shows of the target while it soaks.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -158,7 +153,8 @@ impl Operation<'_> {
     /// Returns the last warning about the copy that is waited for.
     pub(super) fn last_warning(&self) -> Option<String> {
         let before = self.input.status.common.waiting_for.as_ref();
-        warnings::newest(&self.troubled()?, self.snapshot().warned.as_ref(), before)
+        let newest = warnings::newest(&self.troubled()?, self.snapshot().warned.as_ref(), before);
+        newest.map(|warning| self.without_secrets(warning))
     }
 
     /// A target of which its operator says that it has failed isn't waited for: nobody else runs meanwhile.
@@ -194,7 +190,7 @@ impl Operation<'_> {
         if all.is_empty() {
             String::new()
         } else {
-            format!(": {}", all.join("; "))
+            self.without_secrets(format!(": {}", all.join("; ")))
         }
     }
 }

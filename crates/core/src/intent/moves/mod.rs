@@ -262,7 +262,7 @@ impl<A: MoveStrategy> Operation<'_, A> {
         let (reason, ends_as) = if self.input.deleting {
             ("the intent was deleted", Phase::Aborted)
         } else if spec.abort {
-            ("abort was asked for", Phase::Aborted)
+            (self.input.why_aborted(), Phase::Aborted)
         } else if spec.deadline.is_some_and(|deadline| self.input.now >= deadline) {
             ("the deadline has passed", Phase::Failed)
         } else {

@@ -86,6 +86,7 @@ fn token(
     let fill = |action, list: &str, captured: Option<&BTreeMap<String, String>>| {
         let variables = Variables {
             captured,
+            secrets: None,
             attempt: 1,
             object: None,
             site: Some(Site::of(object, here.as_str())),

@@ -31,7 +31,7 @@ use super::operation::{self, Kind, Next, Outcome, Wait};
 use super::other_managers::OtherManager;
 use super::seen::{NotKnown, Seen};
 use super::snapshot::{Member, Sampled};
-use super::warnings::{self, Warned};
+use super::warnings::{self, WARNS_AFTER, Warned};
 use crate::api::{
     Finding, Rollout, RolloutCluster, RolloutClusterState as State, RolloutPhase as Phase, RolloutRevision,
     RolloutSpec, RolloutStatus, watched,
@@ -42,9 +42,6 @@ use cutover_karmada::name::{ClusterName, ObjectKey};
 /// or a commit can change something.
 const LATER: Duration = Duration::from_secs(2);
 const SELDOM: Duration = Duration::from_secs(30);
-
-/// How long a released cluster may be unhealthy before its Events are read: most become healthy before.
-const WARNS_AFTER: SignedDuration = SignedDuration::from_secs(15);
 
 /// How long a Work may be missing before the pin is renewed, and with it every Work is made anew.
 const PATIENCE: SignedDuration = SignedDuration::from_secs(10);

@@ -55,6 +55,7 @@ impl Scene {
             generation: 1,
             revision: None,
             deleting: self.deleting,
+            overtaken: None,
             has_finalizer,
             spec: &self.spec,
             status: &RolloutPolicyStatus::default(),

@@ -14,6 +14,7 @@ mod rebind;
 mod room;
 mod token;
 mod validate;
+mod warned;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::convert::Infallible;
@@ -25,6 +26,7 @@ use serde_json::Value;
 pub use moves::goals;
 pub use room::{CapacityProof, Count, Side};
 pub use validate::validate;
+pub use warned::troubled;
 
 use super::Step;
 use super::admission;
@@ -33,6 +35,7 @@ use super::operation::{self, Kind, Outcome, Wait};
 use super::other_managers::OtherManager;
 use super::scalers::Scaler;
 use super::seen::{NotKnown, Seen};
+use super::warnings::{self, Warned};
 use crate::api::{
     Finding, Guard, OnFailure, ReplicaShift, ReplicaShiftSpec, ReplicaShiftStatus, ShiftBack,
     ShiftPhase as Phase, Suspension, WaitCode,
@@ -71,6 +74,8 @@ pub struct Snapshot {
     pub suspension: Seen<Option<Suspension>>,
     /// What came of trying what the admission fence must refuse, in the passes in which it is tried.
     pub admission: Option<Vec<(Guard, admission::Outcome)>>,
+    /// What the Events of the cluster that [`troubled`] names warn of, where they were read.
+    pub warned: Option<Warned>,
 }
 
 impl Snapshot {
@@ -87,6 +92,7 @@ impl Snapshot {
             own_pods: Seen::unread(why),
             suspension: Seen::unread(why),
             admission: None,
+            warned: None,
         }
     }
 }
@@ -190,6 +196,13 @@ impl Kind for ReplicaShift {
             return SELDOM;
         }
         operation.patience(wait, LATER, SELDOM)
+    }
+
+    fn last_warning(operation: &Operation<'_>) -> Option<String> {
+        let snapshot = operation.snapshot();
+        let cluster = troubled(&operation.status, snapshot, operation.input.now)?;
+        let before = operation.input.status.common.waiting_for.as_ref();
+        warnings::newest(&cluster, snapshot.warned.as_ref(), before)
     }
 
     fn sweep(operation: &mut Operation<'_>) -> Result<(), Interrupt> {

@@ -16,7 +16,7 @@ use jiff::Timestamp;
 use self::intents::Entry;
 use self::lines::laid_out;
 use super::copies::{Copies, WorkloadKey};
-use super::headline::{self, Headline};
+use super::headline::{self, Headline, SyncCounts};
 use super::kinds::plain;
 use super::reconciler::SyncSummaries;
 use super::snapshot::{LeftSnapshot, SyncSnapshot, UnhealthySnapshot};
@@ -181,8 +181,8 @@ impl Dashboard {
     fn headline(&self) -> Headline {
         let summaries = self.summaries();
         let syncs = match summaries {
-            Some(all) => headline::SyncCounts::of_summaries(&all.syncs),
-            None => headline::SyncCounts::of_snapshot(&self.syncs),
+            Some(all) => all.syncs.iter().map(SyncCounts::of_summary).collect(),
+            None => self.syncs.iter().map(SyncCounts::of_snapshot).collect(),
         };
         let known = headline::Known {
             syncs,

@@ -7,7 +7,7 @@ use super::intents::ago;
 use super::lines::{Line, table};
 use crate::report::instant;
 use crate::report::reconciler::{SyncSummaries, SyncSummary};
-use crate::report::snapshot::{LeftSnapshot, SyncSnapshot};
+use crate::report::snapshot::{LeftSnapshot, NAMED, SyncSnapshot};
 use crate::report::told::{BAD, BUSY, HINT, NAME, QUIET, styled};
 use cutover_karmada::name::Revision;
 
@@ -116,6 +116,15 @@ fn details(sync: &SyncSnapshot, is_one: bool, page: &mut Vec<Line>) {
         let until = wait.until;
         let until = until.map_or_else(String::new, |until| format!(", until {}", instant(until)));
         lines.push(Line::new(format!("  {}{until}", styled(BUSY, wait.sentence()))));
+    }
+    if sync.pruning > 0 {
+        for kept in sync.kept.iter().take(NAMED) {
+            let text = format!(
+                "  {} is not in Git any more and stays: {}",
+                kept.object, kept.note
+            );
+            lines.push(Line::new(text));
+        }
     }
     if !lines.is_empty() && !is_one {
         page.push(Line::new(format!("{}:", styled(NAME, &sync.name))));

@@ -5,6 +5,7 @@ use anstyle::{AnsiColor, Style};
 use crate::api::{CaptureRule, PatchOp, WorkloadProfileSpec};
 use crate::error::Error;
 use crate::profile::catalog::{Catalog, Entry};
+use crate::profile::names_a_handle;
 use crate::profile::outline::{Outline, patched, selector};
 use cutover_base::escape::line;
 
@@ -182,6 +183,11 @@ impl Page {
                 "Without a {name}, the state can't be handed over, and the move is rolled back."
             ));
         }
+        if rule.secret {
+            self.says(
+                "It is a secret: Git and messages have a digest of it, and the journal of the intent has it.",
+            );
+        }
         if let Some(cel) = &rule.valid_when {
             self.when("It counts if", cel);
         }
@@ -191,9 +197,15 @@ impl Page {
         self.topic("Resumed");
         let template = "It runs as its template says.";
         self.patches("A copy that never ran starts with", template, &spec.start);
-        if spec.restart != spec.start {
+        let by_handle = spec.restart.iter().any(names_a_handle);
+        if by_handle || spec.restart != spec.start {
+            let with = if by_handle {
+                "A copy that ran before starts, once there is the handle of its own stop, with"
+            } else {
+                "A copy that ran before starts from its own state, with"
+            };
             self.patches(
-                "A copy that ran before starts from its own state, with",
+                with,
                 "A copy that ran before starts from its own state, as its template says.",
                 &spec.restart,
             );

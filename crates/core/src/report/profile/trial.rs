@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use anstyle::{AnsiColor, Style};
 use serde_json::{Value, json};
 
+use crate::api::reference;
 use crate::intent::pin::{self, Role};
 use crate::manifest::Manifest;
 use crate::plan::{Difference, TextOptions};
@@ -142,8 +143,17 @@ impl<'a> Trial<'a> {
 }
 
 fn written(entry: &Entry, object: &Value, tried: &TrialAs) -> Written {
-    let mut handles = tried.handles.clone();
-    let outcome = match Profile::compile(&entry.name, &entry.profile.spec) {
+    let spec = &entry.profile.spec;
+    let given = tried.handles.iter().map(|(name, handle)| {
+        let shown = if spec.is_secret(name) {
+            reference(handle)
+        } else {
+            handle.clone()
+        };
+        (name.clone(), shown)
+    });
+    let mut handles: BTreeMap<String, String> = given.collect();
+    let outcome = match Profile::compile(&entry.name, spec) {
         Ok(profile) => {
             if tried.role == Role::Started && handles.is_empty() {
                 handles = profile.capture(object).unwrap_or_default();
@@ -172,8 +182,14 @@ fn make(
         pointer: failed.pointer,
         message: failed.message,
     })?;
+    let secrets = profile.secrets(object);
+    let shown = |object: &Value| {
+        let mut shown = object.clone();
+        secrets.hide(&mut shown);
+        shown
+    };
     Ok(Made {
-        difference: Difference::of(object, &made),
+        difference: Difference::of(&shown(object), &shown(&made)),
         is_held: profile.carries_hold(&made, &pin::HERE.into()),
         stays: role == Role::Started && pin::has_to_stay(profile, object, &made),
     })
@@ -394,6 +410,30 @@ spec:
         let problems = with(Role::Started, None, |trial| trial.problems());
         assert_eq!(problems[0].location.to_string(), "valve.yaml:9:11");
         assert!(problems[0].hint.unwrap().contains("--handle"));
+    }
+
+    #[test]
+    fn no_form_shows_a_secret_handle_given_or_found() {
+        let secret = PROFILE.replace("required: true}", "required: true, secret: true}");
+        let judged = secret.replace("object.status.flow > 0", "object.status.position != 'x'");
+        let mut set = Set::new();
+        set.update("valve.yaml", parsed("valve.yaml", &judged));
+        let catalog = Catalog::of(&set);
+        let running = VALVE
+            .replace("flow: 3", "flow: 3, position: C4n4ry1")
+            .replace("{open: true", "{open: true, from: C4n4ry1");
+        let object = parsed("main.yaml", &running).objects.remove(0);
+        for given in [None, Some(("position".to_owned(), "C4n4ry2".to_owned()))] {
+            let tried = TrialAs {
+                role: Role::Started,
+                handles: given.into_iter().collect(),
+            };
+            let trial = Trial::of(catalog.named("valve").unwrap(), &object, Some(&tried));
+            for shown in [text(&trial), trial.document().to_string()] {
+                assert!(!shown.contains("C4n4ry"), "{shown}");
+                assert!(shown.contains("<secret, sha256:"), "{shown}");
+            }
+        }
     }
 
     #[test]

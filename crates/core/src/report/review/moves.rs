@@ -220,6 +220,7 @@ fn verdict(migration: &Migration, snapshot: &Snapshot, now: Timestamp) -> Verdic
             generation: 1,
             revision: None,
             deleting: false,
+            overtaken: None,
             has_finalizer: true,
             spec: &migration.spec,
             status: &status,

@@ -218,3 +218,93 @@ fn however_many_there_are_so_many_are_said_and_the_last_stands_for_the_others() 
         "469 more: 1 to look at, 0 under way, first of all sync/40"
     );
 }
+
+#[test]
+fn the_headline_is_said_of_the_revision_at_hand_and_its_state_is_that_of_its_worst() {
+    let sync = |problems| SyncOverview {
+        name: "fleet".to_owned(),
+        revision: Some(REVISION.parse().unwrap()),
+        problems,
+        ..SyncOverview::default()
+    };
+    let overview = |sync: SyncOverview, status: Value| Overview {
+        revision: sync.revision.clone(),
+        syncs: vec![sync],
+        migrations: typed(json!({
+            "apiVersion": "cutover.dev/v1alpha1", "kind": "Migration", "metadata": {"name": "it", "namespace": "shop"},
+            "spec": move_to_west(), "status": status,
+        })),
+        ..Overview::default()
+    };
+    let said = |overview: &Overview| {
+        let headline = verdicts(overview).into_iter().find(Verdict::is_headline)?;
+        Some((headline.outcome, headline.note))
+    };
+    let wait =
+        |code: &str| json!({"code": code, "reason": "approval of Hold", "since": "2026-03-01T10:00:00Z"});
+    let moving = json!({"phase": "Hold", "attempt": 1});
+    let well = Some((Outcome::Success, "All is well".to_owned()));
+    assert_eq!(
+        said(&overview(sync(Vec::new()), moving.clone())),
+        well,
+        "that it moves is no news"
+    );
+    let waits = json!({"phase": "Pending", "attempt": 1, "waitingFor": wait("Approval")});
+    let (outcome, note) = said(&overview(sync(Vec::new()), waits.clone())).unwrap();
+    assert_eq!(outcome, Outcome::Pending, "a gate is as a person wants it");
+    assert_eq!(note, "Migration shop/it waits for you: approval of Hold");
+    let (outcome, note) = said(&overview(sync(vec![problem("no", None)]), waits)).unwrap();
+    assert_eq!(outcome, Outcome::Failure);
+    assert_eq!(
+        note,
+        "Migration shop/it waits for you: approval of Hold; 1 problem in the desired state"
+    );
+    let (outcome, note) = said(&overview(
+        SyncOverview {
+            pruning: 2,
+            ..sync(Vec::new())
+        },
+        moving,
+    ))
+    .unwrap();
+    assert_eq!(
+        (outcome, note.as_str()),
+        (Outcome::Pending, "2 deletions pending")
+    );
+}
+
+#[test]
+fn that_all_is_well_is_said_once_every_sync_has_come_to_the_revision() {
+    let sync = |name: &str, revision: Option<&str>| SyncOverview {
+        name: name.to_owned(),
+        revision: revision.map(|revision| revision.parse().unwrap()),
+        ..SyncOverview::default()
+    };
+    let is_said = |other: SyncOverview| {
+        let overview = Overview {
+            revision: Some(REVISION.parse().unwrap()),
+            syncs: vec![sync("one", Some(REVISION)), other],
+            ..Overview::default()
+        };
+        verdicts(&overview).iter().any(Verdict::is_headline)
+    };
+    let before = REVISION.replace('0', "9");
+    assert!(!is_said(sync("two", None)));
+    assert!(!is_said(sync("two", Some(before.as_str()))));
+    assert!(is_said(sync("two", Some(REVISION))));
+    let trouble = SyncOverview {
+        problems: vec![problem("no", None)],
+        ..sync("two", Some(before.as_str()))
+    };
+    assert!(is_said(trouble), "what is wrong is said at once");
+    let unknown = Overview {
+        has_unknown_intents: true,
+        revision: Some(REVISION.parse().unwrap()),
+        syncs: vec![sync("one", Some(REVISION))],
+        ..Overview::default()
+    };
+    let all = verdicts(&unknown);
+    let headline = all.iter().find(|verdict| verdict.is_headline()).unwrap();
+    assert_eq!(headline.outcome, Outcome::Pending);
+    assert_eq!(headline.note, "How some intents stand is not known");
+}

@@ -3,7 +3,7 @@
 use serde_json::json;
 
 use super::scene::{EARLY, Scene, WEST, binding, held, member, seen};
-use crate::api::{Claim, Differences, FailoverPhase as Phase};
+use crate::api::{Claim, Differences, FailoverPhase as Phase, SecretHandles};
 use crate::intent::custody::included;
 use crate::intent::{Effect, pin};
 
@@ -217,6 +217,7 @@ fn a_workload_with_a_guest_is_not_lent() {
         waits: true,
         ended: false,
         captured: None,
+        secrets: SecretHandles::default(),
     };
     let mut scene = Scene::guarding();
     says(&mut scene, Some(said(IMAGE, "orders:1")));

@@ -5,9 +5,10 @@ use std::collections::BTreeMap;
 use serde_json::json;
 
 use super::scene::{EARLY, EAST, LATE, Scene, WEST, held, lost, member, running, seen, work};
-use crate::api::{Capture, ClaimOwner, FailoverPhase as Phase, LeaseSeen};
-use crate::intent::failover::{Borrower, Snapshot};
+use crate::api::{Capture, ClaimOwner, FailoverPhase as Phase, LeaseSeen, SecretHandles};
+use crate::intent::failover::{Borrower, Snapshot, troubled};
 use crate::intent::snapshot::Pod;
+use crate::intent::warnings::Warned;
 use crate::intent::{Effect, Seen};
 
 const WHY: &str = "nobody answers";
@@ -250,6 +251,7 @@ fn the_state_that_a_migration_took_along_is_newer_than_what_was_seen_before_it()
             waits: false,
             ended: true,
             captured,
+            secrets: SecretHandles::default(),
         };
         scene.snapshot.migrations = seen(vec![borrower], EARLY);
         scene.pass();
@@ -266,4 +268,40 @@ fn migration() -> ClaimOwner {
         name: "move".to_owned(),
         uid: "move".to_owned(),
     }
+}
+
+#[test]
+fn the_last_warning_about_a_new_copy_that_does_not_come_up_stands_beside_the_wait() {
+    let mut scene = Scene::fencing();
+    scene.status.phase = Phase::Releasing;
+    scene.snapshot.around.plane.binding = Seen::unknown(WHY);
+    scene.snapshot.around.warned = Some(Warned {
+        cluster: WEST.into(),
+        said: vec!["Pod orders-1: Failed: no such image".to_owned()],
+    });
+    for (millis, is_troubled) in [(14_000, false), (15_000, true)] {
+        let unwell = json!({"since": scene.now, "last": scene.now, "millis": millis});
+        scene.flight().unwell = Some(serde_json::from_value(unwell).unwrap());
+        let found = troubled(&scene.status, &scene.snapshot.around, scene.now);
+        assert_eq!(found.is_some_and(|cluster| cluster.as_str() == WEST), is_troubled);
+        scene.settle();
+        let said = scene.status.common.waiting_for.as_ref().unwrap();
+        let expected = is_troubled.then_some("west: Pod orders-1: Failed: no such image");
+        assert_eq!(said.last_warning.as_deref(), expected);
+    }
+}
+
+#[test]
+fn of_an_old_copy_that_does_not_stop_the_events_are_read_when_a_pod_of_it_is_in_trouble() {
+    let mut scene = Scene::fencing();
+    let stopping = json!({"since": scene.now, "last": scene.now, "millis": 15_000});
+    scene.flight().stopping = Some(serde_json::from_value(stopping).unwrap());
+    let found = |scene: &Scene| troubled(&scene.status, &scene.snapshot.around, scene.now);
+    assert_eq!(found(&scene), None);
+    let pod = Pod {
+        trouble: Some("ErrImagePull".to_owned()),
+        ..Pod::default()
+    };
+    of(&mut scene.snapshot, EAST).pods = seen(vec![pod], LATE);
+    assert_eq!(found(&scene), Some(EAST.into()));
 }

@@ -308,6 +308,7 @@ impl Scene {
             generation: 1,
             revision: None,
             deleting: self.deleting,
+            overtaken: None,
             has_finalizer: true,
             spec: &self.spec,
             status: &self.status,

@@ -146,6 +146,39 @@ fn without_any_state_only_a_word_about_the_new_cluster_lets_it_start_from_nothin
     assert_eq!(scene.play(), [WEST]);
 }
 
+#[test]
+fn a_secret_state_reaches_the_pin_alone_and_starts_nothing_where_its_value_is_lost() {
+    let knows = |value: Option<&str>| {
+        let mut scene = Scene::fencing();
+        let journal = scene.status.journal.as_mut().unwrap();
+        journal.profile.capture[0].secret = true;
+        if let Some(value) = value {
+            journal.secrets.add(value);
+        }
+        scene.flight().state = None;
+        let known = json!({
+            "cluster": EAST, "uid": "copy", "values": {"savepoint": crate::api::reference("s3://C4n4ry")},
+            "at": "2026-01-01T00:53:00Z", "recorded": true,
+        });
+        scene.status.last_known = Some(serde_json::from_value(known).unwrap());
+        scene
+    };
+    // Git has only said which one it was.
+    let mut scene = knows(None);
+    assert_eq!(scene.play(), Vec::<String>::new());
+    assert_eq!(scene.status.asks[0].gate, FailoverGate::FromNothing);
+
+    let mut scene = knows(Some("s3://C4n4ry"));
+    assert_eq!(scene.play(), [WEST]);
+    let pin = serde_json::to_string(scene.snapshot.around.plane.pin.get().unwrap()).unwrap();
+    assert!(pin.contains("s3://C4n4ry"), "{pin}");
+    let kept = serde_json::to_string(scene.snapshot.kept.get().unwrap()).unwrap();
+    assert!(
+        kept.contains("<secret, sha256:") && !kept.contains("C4n4ry"),
+        "{kept}"
+    );
+}
+
 /// A cluster that has joined under the same name.
 fn replace(scene: &mut Scene, name: &str) {
     let mut clusters = (**scene.snapshot.around.plane.clusters.get().unwrap()).clone();

@@ -100,6 +100,7 @@ impl Plane {
             generation: 1,
             revision: None,
             deleting: false,
+            overtaken: None,
             has_finalizer: true,
             spec: &self.spec,
             status: &self.status,

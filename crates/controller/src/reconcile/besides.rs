@@ -1,0 +1,36 @@
+//! What else isn't well, for whoever is told of one thing: a look at everything when a notice is sent, now and then.
+
+use std::sync::{Mutex, PoisonError};
+use std::time::{Duration, Instant};
+
+use super::overview::Seen;
+use cutover_core::report::Headlines;
+use cutover_forge::notify::Besides;
+
+/// How long a look serves: notices come in groups.
+const SERVES: Duration = Duration::from_millis(500);
+
+/// Returns what adds to notices what else isn't well.
+pub(super) fn besides(seen: Seen) -> Besides {
+    let look = Mutex::new(Look { seen, last: None });
+    Besides::new(move |subject| {
+        let mut look = look.lock().unwrap_or_else(PoisonError::into_inner);
+        look.headlines(Instant::now()).besides(subject)
+    })
+}
+
+struct Look {
+    seen: Seen,
+    last: Option<(Instant, Headlines)>,
+}
+
+impl Look {
+    fn headlines(&mut self, now: Instant) -> &Headlines {
+        let last = self.last.take();
+        let last = last.filter(|(at, _)| now.duration_since(*at) < SERVES);
+        let (_, headlines) = self
+            .last
+            .insert(last.unwrap_or_else(|| (now, Headlines::of(&self.seen.overview()))));
+        headlines
+    }
+}

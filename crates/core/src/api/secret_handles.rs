@@ -1,0 +1,158 @@
+//! State handles that are secrets. What stands for one is in every status, record and message; its value is in the journal of the
+//! intent that needs it, and nowhere else.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::fmt;
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+use sha2::{Digest, Sha256};
+
+/// How a reference begins.
+const OPENS: &str = "<secret, sha256:";
+
+/// Shorter values are not looked for in texts: no sentence could be told without them.
+const SHORT: usize = 4;
+
+/// Returns what stands for a secret handle: by it two can be told apart, and no more.
+pub fn reference(handle: &str) -> String {
+    let digest = Sha256::digest(handle.as_bytes());
+    let digits = digest
+        .iter()
+        .take(8)
+        .fold(String::new(), |text, byte| format!("{text}{byte:02x}"));
+    format!("{OPENS}{digits}>")
+}
+
+/// Returns whether a handle only stands for one.
+pub fn is_reference(handle: &str) -> bool {
+    handle.starts_with(OPENS) && handle.ends_with('>')
+}
+
+/// The values of secret handles, by what stands for them. `Debug` doesn't show them, and there is no `Display`.
+#[derive(Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(transparent)]
+pub struct SecretHandles(BTreeMap<String, String>);
+
+impl SecretHandles {
+    pub fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
+    pub fn add(&mut self, handle: &str) {
+        self.0.insert(reference(handle), handle.to_owned());
+    }
+
+    /// Takes those over of which something is known by their references.
+    pub fn take(&mut self, others: Self, wanted: &BTreeSet<String>) {
+        let others = others.0.into_iter();
+        self.0
+            .extend(others.filter(|(reference, _)| wanted.contains(reference)));
+    }
+
+    /// Takes all of them over.
+    pub fn extend(&mut self, others: &Self) {
+        self.0.extend(others.0.clone());
+    }
+
+    /// Forgets all others.
+    pub fn keep(&mut self, wanted: &BTreeSet<String>) {
+        self.0.retain(|reference, _| wanted.contains(reference));
+    }
+
+    /// Returns the value that a reference stands for. One that was edited stands for nothing.
+    pub fn reveal(&self, wanted: &str) -> Option<&str> {
+        let value = self.0.get(wanted).map(String::as_str);
+        value.filter(|value| reference(value) == wanted)
+    }
+
+    /// Returns whether every handle is known: secret ones by their values, all others as they are.
+    pub fn have<'h>(&self, handles: impl IntoIterator<Item = &'h String>) -> bool {
+        let mut handles = handles.into_iter();
+        handles.all(|handle| !is_reference(handle) || self.reveal(handle).is_some())
+    }
+
+    /// Returns a text with references in place of the values.
+    pub fn hidden(&self, text: &str) -> String {
+        let long = self.0.iter().filter(|(_, value)| value.len() >= SHORT);
+        long.fold(text.to_owned(), |text, (reference, value)| {
+            let quoted = format!("{value:?}");
+            let within = quoted.strip_prefix('"').and_then(|rest| rest.strip_suffix('"'));
+            text.replace(value.as_str(), reference)
+                .replace(within.unwrap_or(value), reference)
+        })
+    }
+
+    /// Puts references in place of the values in all texts of an object.
+    pub fn hide(&self, value: &mut Value) {
+        match value {
+            Value::String(text) => *text = self.hidden(text),
+            Value::Array(items) => items.iter_mut().for_each(|item| self.hide(item)),
+            Value::Object(fields) => fields.values_mut().for_each(|field| self.hide(field)),
+            _ => {}
+        }
+    }
+}
+
+impl fmt::Debug for SecretHandles {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_set().entries(self.0.keys()).finish()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    const TOKEN: &str = "C4n4ry/\"token\"";
+
+    fn known() -> SecretHandles {
+        let mut known = SecretHandles::default();
+        known.add(TOKEN);
+        known
+    }
+
+    #[test]
+    fn a_reference_tells_which_handle_it_is_and_not_what_it_is() {
+        let token = reference(TOKEN);
+        assert!(is_reference(&token) && !token.contains("C4n4ry"), "{token}");
+        assert_ne!(token, reference("another"));
+        assert!(!is_reference(TOKEN));
+        assert_eq!(known().reveal(&token), Some(TOKEN));
+        assert_eq!(known().reveal(&reference("another")), None);
+        assert!(!format!("{:?}", known()).contains("C4n4ry"));
+    }
+
+    #[test]
+    fn an_edited_value_is_none() {
+        let edited = json!({reference(TOKEN): "of my own"});
+        let edited: SecretHandles = serde_json::from_value(edited).unwrap();
+        assert_eq!(edited.reveal(&reference(TOKEN)), None);
+        assert!(!edited.have(&[reference(TOKEN)]));
+        assert!(known().have(&[reference(TOKEN), "s3://plain".to_owned()]));
+    }
+
+    #[test]
+    fn values_are_hidden_in_texts_however_they_are_quoted() {
+        let mut said = json!({"a": [format!("no {TOKEN}")], "b": format!("{TOKEN:?}"), "c": 1});
+        known().hide(&mut said);
+        let said = said.to_string();
+        assert!(!said.contains("C4n4ry"), "{said}");
+        assert_eq!(said.matches("<secret, sha256:").count(), 2, "{said}");
+    }
+
+    #[test]
+    fn only_what_is_wanted_is_kept() {
+        let mut kept = SecretHandles::default();
+        let wanted = BTreeSet::from([reference(TOKEN)]);
+        let mut others = known();
+        others.add("another");
+        kept.take(others, &wanted);
+        assert_eq!(kept, known());
+        kept.keep(&BTreeSet::new());
+        assert!(kept.is_empty());
+    }
+}

@@ -1,0 +1,43 @@
+//! The secret ones among the handles of a plan: their values are in its journal for as long as a copy may be given them.
+
+use std::collections::BTreeMap;
+
+use super::Operation;
+use crate::api::WaitCode;
+use crate::intent::secret_handles;
+use crate::profile::Profile;
+
+impl Operation<'_> {
+    /// Keeps the values of the handles that the plan knows.
+    pub(super) fn keep_secrets(&mut self) {
+        let around = self.around();
+        let known = self.status.last_known.as_ref().map(|known| &known.values);
+        let journal = self.status.journal.as_mut();
+        let Some(journal) = journal.filter(|journal| journal.profile.has_secrets()) else {
+            return;
+        };
+        let Ok(profile) = Profile::compile("journal", &journal.profile) else {
+            return;
+        };
+        let state = journal.flight.as_ref().and_then(|flight| flight.state.as_ref());
+        let all = [known, journal.carried.as_ref(), state.map(|state| &state.values)];
+        let handles = all.into_iter().flatten().flat_map(BTreeMap::values);
+        let members = around.members.values();
+        let copies = members.filter_map(|member| member.object.get().ok()?.as_ref());
+        secret_handles::keep(&mut journal.secrets, handles, &profile, copies);
+        // What a server refuses it may quote.
+        if let Some(wait) = &mut self.status.common.waiting_for
+            && wait.code == WaitCode::Retry
+            && !journal.secrets.is_empty()
+        {
+            wait.reason = journal.secrets.hidden(&wait.reason);
+        }
+    }
+
+    /// Returns whether a copy can be given these handles. After a control plane was built anew from Git those that are secrets can't
+    /// be: Git doesn't have their values.
+    pub(super) fn can_give(&self, handles: &BTreeMap<String, String>) -> bool {
+        let journal = self.status.journal.as_ref();
+        journal.is_some_and(|journal| journal.secrets.have(handles.values()))
+    }
+}

@@ -1,0 +1,112 @@
+//! A source that is started again with the handle of its own stop, where its profile says so: that handle is known before the source
+//! gets the token, as a target's is.
+
+use super::roll_back::LONG;
+use super::{Interrupt, Operation, restored};
+use crate::api::Fact;
+use crate::intent::proof::Stopped;
+use cutover_karmada::name::ClusterName;
+
+impl Operation<'_> {
+    /// Nothing is left to find out where the journal has what the source's stop left, whatever its operator shows of it by now, and
+    /// the source was not let run since; nor where the target's state is newer. Else a source that was told to stop has to come to
+    /// that first, and its handle is taken: a move that is aborted in the middle of the stop has none.
+    pub(super) fn own_handle_is_known(&mut self, source: &ClusterName) -> Result<(), Interrupt> {
+        let profile = self.profile()?;
+        if !profile.restarts_by_handle() || self.starts_without_handle(source)? {
+            return Ok(());
+        }
+        let goes_on = self.assumed(Fact::From, source).is_some();
+        let may_have_run = self.may_have_run_since(source);
+        let journal = self.journal()?;
+        let captured = journal.captured.as_ref();
+        let is_anothers = captured.is_some_and(|captured| captured.from != *source) && !goes_on;
+        let is_its_own = captured
+            .is_some_and(|captured| captured.from == *source && captured.values == journal.source_handle);
+        if !may_have_run && (is_anothers || is_its_own) {
+            return Ok(());
+        }
+        let stopped = match self.prove(source, Stopped::prove)? {
+            Ok(stopped) => stopped,
+            Err(why) => return Err(self.has_to_leave_a_handle(source, &why.to_string())),
+        };
+        let left = match stopped.capture(&profile, &journal.handle_before, self.input.now) {
+            Ok(left) => left,
+            Err(why) => return self.left_none(source, &why.to_string()),
+        };
+        // Which of two states is newer is found out as always.
+        if is_anothers || self.captured()? == Some(&left.values) && is_its_own {
+            return Ok(());
+        }
+        let journal = self.journal_mut()?;
+        journal.source_handle = left.values.clone();
+        journal.capture(left);
+        Err(Interrupt::Requeue)
+    }
+
+    /// Returns whether a person lets a source start without the handle that its stop didn't leave.
+    fn starts_without_handle(&mut self, source: &ClusterName) -> Result<bool, Interrupt> {
+        if self.journal()?.captured.is_some() {
+            return Ok(false);
+        }
+        if self.was_said(Fact::FromNothing, source) {
+            return Ok(true);
+        }
+        let Some(by) = self.assumed(Fact::FromNothing, source) else {
+            return Ok(false);
+        };
+        self.gives_up(format!(
+            "{by} lets {source} start again without the state handle that its stop would leave"
+        ));
+        Err(Interrupt::Requeue)
+    }
+
+    /// Returns whether a source may have written after what the journal has of it: it was given the token on the way back, two
+    /// copies may have run, or the journal has forgotten something.
+    fn may_have_run_since(&self, source: &ClusterName) -> bool {
+        let was_let_run = self
+            .status
+            .journal
+            .as_ref()
+            .is_none_or(|journal| journal.offered.contains_key(source));
+        let went_back = || {
+            let mut findings = self.status.common.findings.iter();
+            findings.any(|finding| finding.code == restored::CODE)
+        };
+        was_let_run || self.is_lapse().unwrap_or(true) || went_back()
+    }
+
+    /// A source that has stopped without a handle: where one is known from before, a person may let the workload go on from that.
+    fn left_none(&self, source: &ClusterName, why: &str) -> Result<(), Interrupt> {
+        let known = self.journal()?.captured.as_ref();
+        let Some(from) = known.map(|captured| &captured.from) else {
+            return Err(self.has_to_leave_a_handle(source, why));
+        };
+        if self.assumed(Fact::From, from).is_some() {
+            return Ok(());
+        }
+        let offer = self.offer_at(Fact::From, from, format!("what {source} wrote after that"));
+        Err(Interrupt::Wait(format!(
+            "{why}, and {source} may have run since {from} left the last state handle that is known: a person can let the workload \
+             go on from that one ({offer})"
+        )))
+    }
+
+    fn has_to_leave_a_handle(&self, source: &ClusterName, why: &str) -> Interrupt {
+        let reason =
+            format!("{why}: {source} can be started again only with the state handle that its stop leaves");
+        let none_is_known = self.journal().is_ok_and(|journal| journal.captured.is_none());
+        let is_late = self.has_waited(&reason, LONG) || self.offers_before(Fact::FromNothing, source);
+        if !(none_is_known && is_late) {
+            return Interrupt::Wait(reason);
+        }
+        let offer = self.offer_at(
+            Fact::FromNothing,
+            source,
+            format!("the state handle that the stop of {source} would leave"),
+        );
+        Interrupt::Wait(format!(
+            "{reason}: where it never leaves one, a person can let it start without ({offer})"
+        ))
+    }
+}

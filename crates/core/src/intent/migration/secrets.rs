@@ -1,0 +1,50 @@
+//! The secret ones among the handles of a move: their values are in its journal for as long as the move may need them.
+
+use super::{Operation, Phase};
+use crate::api::WaitCode;
+use crate::intent::secret_handles;
+use crate::profile::Profile;
+
+impl Operation<'_> {
+    /// Keeps the values of the handles that a copy may still be given. They go with the success of the move, unless the one that
+    /// lent the workload has to know them.
+    pub(super) fn keep_secrets(&mut self) {
+        let snapshot = self.snapshot();
+        let is_done = self.status.phase == Phase::Completed;
+        let journal = self.status.journal.as_mut();
+        let Some(journal) = journal.filter(|journal| journal.profile.has_secrets()) else {
+            return;
+        };
+        let Ok(profile) = Profile::compile("journal", &journal.profile) else {
+            return;
+        };
+        let stay = !is_done || journal.lender.is_some();
+        let captured = journal.captured.iter();
+        let handles = captured
+            .flat_map(|captured| captured.values.values())
+            .chain(journal.handle_before.values())
+            .filter(|_| stay);
+        let members = snapshot.members.values();
+        let copies = members.filter_map(|member| member.object.get().ok()?.as_ref());
+        secret_handles::keep(&mut journal.secrets, handles, &profile, copies);
+        self.hide_in_retry();
+    }
+
+    /// What a server refuses it may quote.
+    fn hide_in_retry(&mut self) {
+        let (Some(journal), Some(wait)) = (&self.status.journal, &mut self.status.common.waiting_for) else {
+            return;
+        };
+        if wait.code == WaitCode::Retry && !journal.secrets.is_empty() {
+            wait.reason = journal.secrets.hidden(&wait.reason);
+        }
+    }
+
+    /// Returns what others say, without the values of secret handles.
+    pub(super) fn without_secrets(&self, said: String) -> String {
+        match &self.status.journal {
+            Some(journal) if !journal.secrets.is_empty() => journal.secrets.hidden(&said),
+            _ => said,
+        }
+    }
+}
