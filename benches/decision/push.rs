@@ -121,7 +121,8 @@ fn decide(known: &Known, pushed: &Pushed) -> Option<Vec<Value>> {
     let refusal = known.ground.judge(&pushed.write, None).err()?;
     let settings = settings();
     assert!(is_automatic(&known.ground, pushed, &refusal, &settings));
-    let called = driven::called_for(&known.ground, &refusal, &pushed.policy, &pushed.spec).unwrap();
+    let change = (&pushed.policy, Some(&pushed.spec));
+    let called = driven::called_for(&known.ground, &refusal, change, &settings, |_| None).unwrap();
     let own = known.migrations.iter().filter_map(Driven::of);
     let under_way = own.filter(|one| one.is_by(SYNC) && one.is_under_way()).count();
     let room = usize::try_from(settings.max_parallel).unwrap() - under_way;
@@ -384,6 +385,8 @@ fn migration(number: usize) -> Value {
         uid: uid(number),
         from: ClusterName::new("west"),
         to: ClusterName::new("east"),
+        open: vec![ClusterName::new("east")],
+        successor: None,
     };
     let (policy, wanted) = (named(Some(NAMESPACE), &job(number)), own(number, "east"));
     let cause = Cause {

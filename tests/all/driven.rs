@@ -2,12 +2,13 @@
 //! and the policy goes out when all of them are across. Whatever Git says last is where it ends.
 
 use cutover::plan::Action;
-use cutover::sandbox::World;
 use cutover::sandbox::api::{Patch, Resource};
+use cutover::sandbox::karmada::Features;
+use cutover::sandbox::{World, WorldOptions};
 use serde_json::{Value, json};
 
 use crate::placement::{job, named, policy, runs, started};
-use crate::support::plane::{Plane, settings};
+use crate::support::plane::{NAMESPACE, Plane, settings};
 use crate::support::wait::until;
 
 const MIGRATIONS: Resource = Resource::new("cutover.dev", "migrations");
@@ -21,6 +22,12 @@ const AUTO: &str =
 /// The target is watched for longer than any test takes.
 const PATIENT: &str =
     "- {name: main, gate: {migrations: {mode: Auto, verify: {healthyFor: 2h, timeout: 3h}}}}";
+
+/// The same two, of a sync that deletes what leaves Git.
+const AUTO_PRUNES: &str = "- {name: main, prune: true, pruneLimit: {objects: 100, percent: 100}, \
+     gate: {migrations: {mode: Auto, verify: {healthyFor: 1s}}}}";
+const PATIENT_PRUNES: &str = "- {name: main, prune: true, pruneLimit: {objects: 100, percent: 100}, \
+     gate: {migrations: {mode: Auto, verify: {healthyFor: 2h, timeout: 3h}}}}";
 
 fn migrations(plane: &Plane) -> Vec<Value> {
     plane.server.list(&MIGRATIONS, Some("shop"))
@@ -287,6 +294,77 @@ async fn what_a_person_has_to_decide_sets_nothing_off() {
     }
 }
 
+/// Any of them would do, and one copy is wanted.
+fn either(clusters: &str) -> String {
+    placed(&format!(
+        "{{clusterAffinity: {{clusterNames: [{clusters}]}}, \
+         spreadConstraints: [{{spreadByField: cluster, minGroups: 1, maxGroups: 1}}]}}"
+    ))
+}
+
+#[tokio::test]
+async fn of_several_clusters_one_is_chosen_and_kept() {
+    let settings = settings(AUTO);
+    let (world, plane) = started(&placed(EAST), &[("cutover.yaml", &settings)]).await;
+    plane.push(&[("policy.yaml", &either("west, north"))]);
+    let planned = plane.plan().await;
+    let created = planned.iter().find(|change| change.key.kind == "Migration");
+    let chosen = created.unwrap().after.as_ref().unwrap()["spec"]["to"].clone();
+    assert!(chosen == "west" || chosen == "north", "{chosen}");
+
+    let _running = plane.start();
+    until("it has ended", || phases(&plane) == ["Completed"]).await;
+    assert_eq!(migrations(&plane)[0]["spec"]["to"], chosen);
+    assert!(runs(&world, chosen.as_str().unwrap(), "orders"));
+    assert_eq!(named(&plane, "orders"), json!(["west", "north"]));
+    // Another word for the same moves nothing.
+    plane.push(&[("policy.yaml", &either("north, west"))]);
+    until("the policy is in force", || {
+        named(&plane, "orders") == json!(["north", "west"])
+    })
+    .await;
+    assert_eq!(phases(&plane), ["Completed"]);
+    is_clean(&world);
+    assert_eq!(world.ledger().verdict().runs.len(), 2, "{}", world.ledger());
+}
+
+#[tokio::test]
+async fn of_several_clusters_a_revert_or_another_choice_in_mid_flight_is_what_counts() {
+    let settings = settings(PATIENT);
+    let before = placed(EAST);
+    let (world, plane) = started(&before, &[("cutover.yaml", &settings)]).await;
+    let running = plane.start();
+    plane.push(&[("policy.yaml", &either("west, north"))]);
+    until("the target is watched", || phases(&plane) == ["Verify"]).await;
+    plane.push(&[("policy.yaml", &before)]);
+    until("it is rolled back", || phases(&plane) == ["Aborted"]).await;
+    until("it runs where it did", || runs(&world, "east", "orders")).await;
+    assert_eq!(named(&plane, "orders"), json!(["east"]));
+    // Two commits in a row.
+    plane.push(&[("policy.yaml", &either("west, north"))]);
+    until("the target is watched again", || {
+        phases(&plane).contains(&"Verify".to_owned())
+    })
+    .await;
+    drop(running);
+    plane.push(&[
+        ("policy.yaml", &either("west")),
+        ("cutover.yaml", &crate::support::plane::settings(AUTO)),
+    ]);
+    let _running = plane.start();
+    until("the policy is in force", || {
+        named(&plane, "orders") == json!(["west"])
+    })
+    .await;
+    until("all have ended", || {
+        let ended = ["Completed", "Aborted"];
+        phases(&plane).iter().all(|phase| ended.contains(&&**phase))
+    })
+    .await;
+    assert!(runs(&world, "west", "orders"));
+    is_clean(&world);
+}
+
 #[tokio::test]
 async fn one_that_failed_is_not_tried_again_until_something_changes() {
     let settings = settings(AUTO);
@@ -520,4 +598,165 @@ async fn a_force_push_that_names_a_third_cluster_ends_there() {
     until("it has ended", || phases(&plane) == ["Completed", "Aborted"]).await;
     assert!(runs(&world, "north", "orders"));
     is_clean(&world);
+}
+
+fn is_there(plane: &Plane, policy: &str) -> bool {
+    plane.get(&POLICIES, Some("shop"), policy).is_some()
+}
+
+/// The policy that takes `orders` up when its own goes.
+fn successor(clusters: &str) -> String {
+    policy("orders-next", "orders", clusters)
+}
+
+#[tokio::test]
+async fn a_policy_that_is_renamed_and_names_another_cluster_is_a_migration() {
+    let settings = settings(AUTO_PRUNES);
+    let (world, plane) = started(&placed(EAST), &[("cutover.yaml", &settings)]).await;
+    plane.push(&[("policy.yaml", ""), ("next.yaml", &successor("west"))]);
+    let planned = plane.plan().await;
+    let of = |kind: &str, name: &str| {
+        let mut planned = planned.iter();
+        planned
+            .find(|change| change.key.kind == kind && (name.is_empty() || change.key.name == name))
+            .unwrap_or_else(|| panic!("{kind} {name}"))
+    };
+    let held = &of("PropagationPolicy", "orders").action;
+    assert!(
+        matches!(held, Action::HeldBack { by } if by.contains("Migration")),
+        "{held:?}"
+    );
+    assert_eq!(of("Migration", "").after.as_ref().unwrap()["spec"]["to"], "west");
+    assert!(migrations(&plane).is_empty(), "a plan has written something");
+
+    let _running = plane.start();
+    until("the old policy is gone", || !is_there(&plane, "orders")).await;
+    has_moved(&world, &plane).await;
+    assert_eq!(named(&plane, "orders-next"), json!(["west"]));
+}
+
+/// Nothing but a deletion, and nothing but a selector: what was there beside takes the job up.
+#[tokio::test]
+async fn a_policy_that_goes_or_lets_go_is_a_migration_to_where_the_next_one_places_the_job() {
+    let settings = settings(AUTO_PRUNES);
+    let lets_go = policy("orders", "another", "east");
+    for after in ["", &*lets_go] {
+        let (world, plane) = started(&placed(EAST), &[("cutover.yaml", &settings)]).await;
+        plane.push(&[("next.yaml", &successor("west"))]);
+        plane.run().await;
+        has_stayed(&world, &plane);
+        let _running = plane.start();
+        plane.push(&[("policy.yaml", after)]);
+        until("it is across", || phases(&plane) == ["Completed"]).await;
+        has_moved(&world, &plane).await;
+        assert_eq!(is_there(&plane, "orders"), !after.is_empty());
+    }
+}
+
+#[tokio::test]
+async fn a_policy_that_comes_back_in_mid_flight_keeps_its_job() {
+    let settings = settings(PATIENT_PRUNES);
+    let (world, plane) = started(&placed(EAST), &[("cutover.yaml", &settings)]).await;
+    let _running = plane.start();
+    plane.push(&[("policy.yaml", ""), ("next.yaml", &successor("west"))]);
+    until("the target is watched", || phases(&plane) == ["Verify"]).await;
+    // The copy in west is the writer by now: the old policy stays until the move is committed.
+    assert!(is_there(&plane, "orders"));
+    plane.push(&[("policy.yaml", &placed(EAST)), ("next.yaml", "")]);
+    until("it is rolled back", || phases(&plane) == ["Aborted"]).await;
+    until("it runs where it did", || runs(&world, "east", "orders")).await;
+    until("the other one is gone", || !is_there(&plane, "orders-next")).await;
+    assert_eq!(named(&plane, "orders"), json!(["east"]));
+    is_clean(&world);
+}
+
+#[tokio::test]
+async fn a_policy_that_is_renamed_twice_ends_where_the_last_one_places_the_job() {
+    let settings = settings(PATIENT_PRUNES);
+    let (world, plane) = started(&placed(EAST), &[("cutover.yaml", &settings)]).await;
+    let _running = plane.start();
+    plane.push(&[("policy.yaml", ""), ("next.yaml", &successor("west"))]);
+    until("the target is watched", || phases(&plane) == ["Verify"]).await;
+    plane.push(&[
+        ("next.yaml", &successor("north")),
+        ("cutover.yaml", &crate::support::plane::settings(AUTO_PRUNES)),
+    ]);
+    until("the old policy is gone", || !is_there(&plane, "orders")).await;
+    until("it has ended", || phases(&plane) == ["Completed", "Aborted"]).await;
+    assert_eq!(named(&plane, "orders-next"), json!(["north"]));
+    assert!(runs(&world, "north", "orders"));
+    is_clean(&world);
+}
+
+/// A policy that takes `orders` from its own.
+fn taker(clusters: &str) -> String {
+    successor(clusters).replace("spec:", "spec:\n  preemption: Always\n  priority: 10")
+}
+
+/// Not every Karmada lets one policy take a workload from another, and which one does can't be read.
+#[tokio::test]
+async fn a_policy_that_preempts_sets_nothing_off_until_it_is_said_that_karmada_lets_it() {
+    let settings = settings(AUTO);
+    let (world, plane) = started(&placed(EAST), &[("cutover.yaml", &settings)]).await;
+    plane.push(&[("next.yaml", &taker("west"))]);
+    let problems = problems(&plane).await;
+    assert!(problems.contains("PolicyPreemption"), "{problems}");
+    assert!(!is_there(&plane, "orders-next"));
+    has_stayed(&world, &plane);
+}
+
+/// `orders` runs in east, and Karmada has the feature gate.
+async fn preempting(verify: &str) -> (World, Plane) {
+    let world = World::start(WorldOptions {
+        features: Features {
+            policy_preemption: true,
+            ..Features::default()
+        },
+        ..WorldOptions::fast()
+    });
+    let gate = format!("{{migrations: {{mode: Auto, preemption: true, verify: {verify}}}}}");
+    let settings = settings(&format!("- {{name: main, gate: {gate}}}"));
+    let (own, job) = (placed(EAST), job("orders"));
+    let files = [
+        NAMESPACE,
+        ("policy.yaml", &*own),
+        ("job.yaml", &*job),
+        ("cutover.yaml", &*settings),
+    ];
+    let plane = Plane::on(world.control_plane(), &files);
+    plane.run().await;
+    until("orders runs in east", || runs(&world, "east", "orders")).await;
+    (world, plane)
+}
+
+#[tokio::test]
+async fn a_policy_that_preempts_is_a_migration_where_karmada_lets_it() {
+    let (world, plane) = preempting("{healthyFor: 1s}").await;
+    let _running = plane.start();
+    plane.push(&[("next.yaml", &taker("west"))]);
+    until("it is across", || phases(&plane) == ["Completed"]).await;
+    has_moved(&world, &plane).await;
+    assert_eq!(named(&plane, "orders-next"), json!(["west"]));
+    assert_eq!(named(&plane, "orders"), json!(["east"]));
+}
+
+#[tokio::test]
+async fn a_policy_that_was_to_preempt_and_goes_or_lets_be_in_mid_flight_moves_nothing() {
+    let meek = taker("west").replace("priority: 10", "priority: 0");
+    for after in ["", &*meek] {
+        let (world, plane) = preempting("{healthyFor: 2h, timeout: 3h}").await;
+        let _running = plane.start();
+        plane.push(&[("next.yaml", &taker("west"))]);
+        until("the target is watched", || phases(&plane) == ["Verify"]).await;
+        assert!(!is_there(&plane, "orders-next"));
+        plane.push(&[("next.yaml", after)]);
+        until("it is rolled back", || phases(&plane) == ["Aborted"]).await;
+        until("it runs where it did", || runs(&world, "east", "orders")).await;
+        until("Git is carried out", || {
+            is_there(&plane, "orders-next") != after.is_empty()
+        })
+        .await;
+        assert_eq!(named(&plane, "orders"), json!(["east"]));
+        is_clean(&world);
+    }
 }

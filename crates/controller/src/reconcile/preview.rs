@@ -24,8 +24,8 @@ use cutover_core::api::{self, Migration, WorkloadProfile};
 use cutover_core::intent::control_plane::Overrides;
 use cutover_core::intent::dependencies::{Presence, Reference};
 use cutover_core::intent::scalers::{Scaler, concerns};
-use cutover_core::intent::snapshot::{Desired, Member, OwnPolicy, Snapshot};
-use cutover_core::intent::{self, ControlPlane, Seen, moves, rivals};
+use cutover_core::intent::snapshot::{Desired, Member, OwnPolicy, Snapshot, Successor};
+use cutover_core::intent::{self, ControlPlane, Seen, driven, moves, rivals};
 use cutover_core::plan::{Action, Change, ChangeSet, Forecast};
 use cutover_core::profile::{self, Misfit, Profile};
 use cutover_core::report::History;
@@ -451,6 +451,7 @@ impl Look {
         );
         let binding = self.binding(workload);
         let policy = self.policy(&template, changes).await;
+        let successor = self.successor(migration, changes).await;
         let mut involved = vec![spec.to.clone()];
         if let Ok(Some(binding)) = binding.get() {
             let listed = binding.spec.clusters.iter().map(|cluster| cluster.name.clone());
@@ -507,6 +508,7 @@ impl Look {
             }),
             policy,
             arriving: self.known(Vec::new()),
+            successor,
             record: self.known(None),
             ..Snapshot::unread(workload.clone(), "it has not begun")
         }
@@ -607,6 +609,34 @@ impl Look {
                 Seen::known(Some(OwnPolicy { name, live, change }), at)
             }
             Err(why) => Seen::unknown(why),
+        }
+    }
+
+    /// Returns the policy that takes a workload up with the change that sets its Migration off, as the changes leave it.
+    async fn successor(&self, migration: &Migration, changes: &[Change]) -> Seen<Option<Successor>> {
+        let annotations = migration.metadata.annotations.as_ref();
+        let Some(name) = annotations.and_then(driven::successor_in) else {
+            return self.known(None);
+        };
+        let key = name.key();
+        let change = changes.iter().find(|change| change.key == key);
+        if let Some(spec) = change.and_then(|change| policy_change(change)?.after) {
+            return self.known(Some(Successor { name, spec }));
+        }
+        let gvk = Gvk::new(POLICIES, name.kind().name());
+        let read: Seen<Option<Value>> = self.get(&gvk, name.namespace.as_deref(), &name.name).await;
+        match read {
+            Seen::Known {
+                value: Some(live), ..
+            } => match typed(&name, live) {
+                Ok(live) => self.known(Some(Successor {
+                    name,
+                    spec: live.spec,
+                })),
+                Err(why) => Seen::unknown(why),
+            },
+            Seen::Known { value: None, .. } => Seen::unknown(format!("{name} is not there")),
+            Seen::Unknown { why } => Seen::unknown(why),
         }
     }
 

@@ -27,6 +27,7 @@ mod report;
 mod requests;
 mod source;
 mod standing;
+mod successors;
 mod unfit;
 mod waves;
 mod whole;

@@ -124,6 +124,10 @@ pub struct Migrations {
     /// How many of the Migrations that this sync sets off are under way at the same time.
     #[schemars(range(min = 1))]
     pub max_parallel: u32,
+    /// Karmada runs with its feature gate `PolicyPreemption`, which it doesn't report: a policy with `preemption: Always` that takes a
+    /// workload from another one sets a Migration off, too.
+    #[serde(skip_serializing_if = "is_default")]
+    pub preemption: bool,
     /// When a workload counts as good where it was moved to.
     pub verify: Option<Verify>,
     /// What happens when a phase takes too long or the target fails.
@@ -138,6 +142,7 @@ impl Default for Migrations {
         Self {
             mode: MigrationsMode::default(),
             max_parallel: 2,
+            preemption: false,
             verify: None,
             on_failure: OnFailure::default(),
             window: None,

@@ -3,6 +3,11 @@
 //! A policy that would take a live stateful workload out of its cluster is refused by [`super::gate`]. Where its sync sets migrations
 //! off by itself, each workload that it would move gets a Migration instead. Until that is committed it holds the policy
 //! ([`super::hold_back`]); then the gate lets the policy out, if it costs no other workload its state, and the Migration ends.
+//!
+//! The same goes for a policy that is deleted, or selects a workload no more, where another one takes it up: the workload is moved to where
+//! that one places it, and the deletion is what is held until it is there.
+
+mod choice;
 
 use std::collections::BTreeMap;
 
@@ -16,8 +21,9 @@ use super::gate::{Fate, Ground, Loss, Refusal, Tenant};
 use super::record::digest;
 use crate::api::{self, Intent, MigrationSpec, Phase, PolicyName, WorkloadRef};
 use crate::config::{Migrations, MigrationsMode};
+use choice::Choice;
 use cutover_karmada::name::{ClusterName, GroupKind, ObjectKey};
-use cutover_karmada::{PropagationSpec, ResourceSelector};
+use cutover_karmada::{PropagationSpec, ResourceSelector, Specificity};
 
 /// On a policy, or on the template of a workload: whether changes of placement set migrations off, `auto` or `manual`.
 pub const MODE_ANNOTATION: &str = "cutover.dev/migrations";
@@ -26,6 +32,8 @@ pub const MODE_ANNOTATION: &str = "cutover.dev/migrations";
 pub(super) const SYNC_ANNOTATION: &str = "cutover.dev/set-off-by";
 /// The policy whose change it is: namespace and name as JSON.
 const POLICY_ANNOTATION: &str = "cutover.dev/policy";
+/// The policy that takes the workload up with that change, if it isn't its own: namespace and name as JSON.
+const SUCCESSOR_ANNOTATION: &str = "cutover.dev/successor";
 /// The digest of the placement that Git asked for; by earlier versions of the selectors, too.
 const PLACEMENT_ANNOTATION: &str = "cutover.dev/placement";
 
@@ -49,6 +57,10 @@ pub struct Called {
     pub uid: String,
     pub from: ClusterName,
     pub to: ClusterName,
+    /// The clusters that the placement leaves open, of which `to` was chosen: a move to any of them is what it asks for.
+    pub open: Vec<ClusterName>,
+    /// The policy that takes it up, if that isn't its own.
+    pub successor: Option<PolicyName>,
 }
 
 /// The change of a policy that sets something off.
@@ -56,8 +68,9 @@ pub struct Called {
 pub struct Cause<'a> {
     /// What [`sync_id`] says of the sync.
     pub sync: &'a str,
+    /// The one that changes, or goes.
     pub policy: &'a PolicyName,
-    /// As Git has it.
+    /// What places the workloads then, as Git has it: that policy, or the one that takes them up.
     pub wanted: &'a Value,
 }
 
@@ -66,70 +79,119 @@ pub fn sync_id(repository: &str, name: &str) -> String {
     digest(&json!([repository, name]))
 }
 
-/// Returns the moves that a refused write of a policy calls for, or why a person has to decide.
+/// Returns the moves that a refused write of a policy calls for, or why a person has to decide. `spec`: as the policy will be; `None`: it
+/// is deleted. `to_be`: the policy that will place a workload when all of Git is carried out.
 pub fn called_for(
     ground: &Ground,
     refusal: &Refusal,
-    policy: &PolicyName,
-    spec: &PropagationSpec,
+    (policy, spec): (&PolicyName, Option<&PropagationSpec>),
+    settings: &Migrations,
+    mut to_be: impl FnMut(&Tenant) -> Option<PolicyName>,
 ) -> Result<Vec<Called>, String> {
-    let placement = serde_json::to_value(&spec.placement).map_err(|error| error.to_string())?;
+    let mut choice = Choice::new(ground);
     let each = refusal.losses.iter().map(|loss| {
         let tenant = ground
             .tenants
             .iter()
             .find(|tenant| tenant.workload == loss.workload);
         let tenant = tenant.ok_or("it is not known how it runs now")?;
-        // Preflight judges the policy that the workload has.
-        if tenant.owner.as_ref() != Some(policy) || loss.placement != placement {
-            return Err(format!("{}: another policy would take it over", loss.workload));
+        let of = |why: String| format!("{}: {why}", loss.workload);
+        let (by, then) = ground
+            .chosen(tenant, Some((policy, spec)))
+            .ok_or_else(|| of("no policy would place it".to_owned()))?;
+        let placement = serde_json::to_value(&then.placement).map_err(|error| error.to_string())?;
+        if loss.placement != placement {
+            return Err(of("it is not known what would place it".to_owned()));
         }
-        called(loss, tenant).map_err(|why| format!("{}: {why}", loss.workload))
+        let preempts = settings.preemption;
+        let successor = successor((policy, spec), (by, then), tenant, preempts, &mut to_be).map_err(of)?;
+        called(loss, tenant, (then, successor), &mut choice).map_err(of)
     });
-    each.collect()
+    let called: Vec<Called> = each.collect::<Result<_, _>>()?;
+    let mut successors = called.iter().map(|called| &called.successor);
+    if let Some(first) = successors.next()
+        && successors.any(|other| other != first)
+    {
+        return Err("several policies would take its workloads up".to_owned());
+    }
+    Ok(called)
 }
 
-fn called(loss: &Loss, tenant: &Tenant) -> Result<Called, String> {
+/// Returns the policy that takes a workload up, where its own goes or lets it go, it has none, or another one preempts; `None`: its own one
+/// stays. An error where it isn't certain which one that is. `preempts`: Karmada lets one policy take from another.
+fn successor(
+    (policy, spec): (&PolicyName, Option<&PropagationSpec>),
+    (by, then): (&PolicyName, &PropagationSpec),
+    tenant: &Tenant,
+    preempts: bool,
+    to_be: impl FnOnce(&Tenant) -> Option<PolicyName>,
+) -> Result<Option<PolicyName>, String> {
+    match &tenant.owner {
+        Some(own) if own == policy && by == policy && spec.is_some() => return Ok(None),
+        // Where the feature gate is off, as it is by default, the workload would be moved, and stay under guard for good.
+        Some(own) if own != policy && by == policy && !preempts => {
+            return Err(format!(
+                "{by} would take it from {own}, which not every Karmada does: if yours has the feature gate PolicyPreemption, set \
+                 gate.migrations.preemption, else delete {own} in the same push"
+            ));
+        }
+        Some(own) if own != policy && by == policy => {
+            let how = ResourceSelector::closest(&then.resource_selectors, &tenant.template);
+            if how != Some(Specificity::Name) {
+                return Err(format!(
+                    "{by} would take it from {own}, which Karmada does only where it is selected by its name"
+                ));
+            }
+        }
+        Some(own) if own != policy => return Err(format!("{own} has it, and {by} would take it up")),
+        // Its own goes, or lets it go; or it has none.
+        _ => {}
+    }
+    if then.activation_preference.is_some() {
+        return Err(format!("{by} is lazy: when it would take it up is not known"));
+    }
+    match to_be(tenant) {
+        Some(to_be) if to_be == *by => Ok(Some(to_be)),
+        Some(to_be) => Err(format!("{to_be}, which is to come, would take it up")),
+        None => Err(format!("it is not known whether {by} would take it up")),
+    }
+}
+
+fn called(
+    loss: &Loss,
+    tenant: &Tenant,
+    (spec, successor): (&PropagationSpec, Option<PolicyName>),
+    choice: &mut Choice<'_>,
+) -> Result<Called, String> {
     let Fate::Moves { stops, starts } = &loss.fate else {
         return Err("a Migration cannot carry that out".to_owned());
     };
     if tenant.in_hand.is_some() {
         return Err("an intent has it in hand, and comes first".to_owned());
     }
+    let ([from], [_]) = (stops.as_slice(), tenant.binding.spec.clusters.as_slice()) else {
+        return Err("it runs in several clusters".to_owned());
+    };
+    let namespace = loss.workload.namespace.clone();
+    let namespace =
+        namespace.ok_or("a Migration of a workload without a namespace is not set off by itself")?;
     let resource = &tenant.binding.spec.resource;
-    match (
-        stops.as_slice(),
-        starts.as_slice(),
-        tenant.binding.spec.clusters.as_slice(),
-    ) {
-        ([from], [to], [_]) => Ok(Called {
-            workload: WorkloadRef {
-                api_version: resource.api_version.clone(),
-                kind: resource.kind.clone(),
-                name: resource.name.clone(),
-            },
-            namespace: loss
-                .workload
-                .namespace
-                .clone()
-                .ok_or("a Migration of a workload without a namespace is not set off by itself")?,
-            uid: tenant.template["metadata"]["uid"]
-                .as_str()
-                .unwrap_or_default()
-                .to_owned(),
-            from: from.clone(),
-            to: to.clone(),
-        }),
-        (_, [], _) => Err("no cluster would take it".to_owned()),
-        (_, [_, _, ..], _) => {
-            let names: Vec<&str> = starts.iter().map(ClusterName::as_str).collect();
-            Err(format!(
-                "several clusters would take it ({}): let the policy choose one",
-                names.join(", ")
-            ))
-        }
-        _ => Err("it runs in several clusters".to_owned()),
-    }
+    Ok(Called {
+        workload: WorkloadRef {
+            api_version: resource.api_version.clone(),
+            kind: resource.kind.clone(),
+            name: resource.name.clone(),
+        },
+        namespace,
+        uid: tenant.template["metadata"]["uid"]
+            .as_str()
+            .unwrap_or_default()
+            .to_owned(),
+        from: from.clone(),
+        to: choice.of(tenant, spec, from, starts)?,
+        open: starts.clone(),
+        successor,
+    })
 }
 
 /// Returns whether a change of a policy sets off the Migration of a workload: the workload's annotation counts before the
@@ -149,16 +211,27 @@ fn mode_of(object: &Value) -> Option<MigrationsMode> {
 
 /// Returns the Migration that would carry a move out, as a plan shows it: under a name without the time.
 pub fn planned(called: &Called, settings: &Migrations) -> Value {
-    json!({
+    let mut planned = json!({
         "apiVersion": api::API_VERSION,
         "kind": "Migration",
         "metadata": {"namespace": called.namespace, "name": stem(&called.workload.name, called.to.as_str())},
         "spec": spec(called, settings),
-    })
+    });
+    let annotations = successor_annotation(called);
+    if !annotations.is_empty() {
+        planned["metadata"]["annotations"] = json!(annotations);
+    }
+    planned
 }
 
 /// Returns the Migration that carries a move out.
 pub fn migration(called: &Called, cause: Cause<'_>, settings: &Migrations, now: Timestamp) -> Value {
+    let mut annotations = successor_annotation(called);
+    annotations.extend([
+        (SYNC_ANNOTATION, cause.sync.to_owned()),
+        (POLICY_ANNOTATION, key_text(cause.policy)),
+        (PLACEMENT_ANNOTATION, placement_digest(cause.wanted)),
+    ]);
     json!({
         "apiVersion": api::API_VERSION,
         "kind": "Migration",
@@ -169,14 +242,24 @@ pub fn migration(called: &Called, cause: Cause<'_>, settings: &Migrations, now: 
                 "apiVersion": called.workload.api_version, "kind": called.workload.kind,
                 "name": called.workload.name, "uid": called.uid, "blockOwnerDeletion": false,
             }],
-            "annotations": {
-                SYNC_ANNOTATION: cause.sync,
-                POLICY_ANNOTATION: key_text(cause.policy),
-                PLACEMENT_ANNOTATION: placement_digest(cause.wanted),
-            },
+            "annotations": annotations,
         },
         "spec": spec(called, settings),
     })
+}
+
+/// What says on a Migration which policy Preflight has to judge.
+fn successor_annotation(called: &Called) -> BTreeMap<&'static str, String> {
+    let successor = called.successor.iter();
+    successor
+        .map(|successor| (SUCCESSOR_ANNOTATION, key_text(successor)))
+        .collect()
+}
+
+/// Returns the policy that takes a workload up with the change that has set its Migration off, if that isn't its own. `annotations`: the
+/// Migration's.
+pub fn successor_in(annotations: &BTreeMap<String, String>) -> Option<PolicyName> {
+    named(annotations.get(SUCCESSOR_ANNOTATION)?)
 }
 
 fn spec(called: &Called, settings: &Migrations) -> MigrationSpec {
@@ -204,20 +287,29 @@ fn key_text(policy: &PolicyName) -> String {
     json!([policy.namespace, policy.name]).to_string()
 }
 
+fn named(key_text: &str) -> Option<PolicyName> {
+    let (namespace, name): (Option<String>, String) = serde_json::from_str(key_text).ok()?;
+    Some(PolicyName { namespace, name })
+}
+
 /// A Migration that a change of a policy set off.
 #[derive(Clone, Debug)]
 pub struct Driven<'a> {
     migration: &'a Value,
+    /// The one that changes, or goes.
     pub policy: PolicyName,
+    /// The one that takes the workload up when the other one goes.
+    pub successor: Option<PolicyName>,
 }
 
 impl<'a> Driven<'a> {
     /// Returns how a Migration was set off; `None`: a file asks for it.
     pub fn of(migration: &'a Value) -> Option<Self> {
-        let said = annotation(migration, POLICY_ANNOTATION)?;
-        let (namespace, name): (Option<String>, String) = serde_json::from_str(said).ok()?;
-        let policy = PolicyName { namespace, name };
-        Some(Self { migration, policy })
+        Some(Self {
+            migration,
+            policy: named(annotation(migration, POLICY_ANNOTATION)?)?,
+            successor: annotation(migration, SUCCESSOR_ANNOTATION).and_then(named),
+        })
     }
 
     /// Returns whether a sync set it off.
@@ -239,17 +331,19 @@ impl<'a> Driven<'a> {
         !self.phase().is_terminal() && self.phase() != Phase::Cleanup
     }
 
-    /// Returns whether it moves a workload as called for, by the same placement.
+    /// Returns whether it moves a workload as called for, by the same placement: where that leaves several clusters open, to any of
+    /// them. What would be chosen now may be another one.
     pub fn answers(&self, called: &Called, wanted: &Value) -> bool {
         let spec = |pointer| self.migration.pointer(pointer);
+        let is_open = |to: &Value| called.open.iter().any(|open| to == open.as_str());
         is_about(self.migration, called)
             && spec("/spec/from") == Some(&json!(called.from))
-            && spec("/spec/to") == Some(&json!(called.to))
+            && spec("/spec/to").is_some_and(is_open)
             && self.is_by_placement(wanted)
     }
 
-    /// Returns whether Git asks for another placement by now, or for none of this workload. `wanted`: the policy as Git has it;
-    /// `template`: the workload's, where it can be seen.
+    /// Returns whether Git asks for another placement by now, or for none of this workload. `wanted`: the policy as Git has it, or the one
+    /// that takes the workload up; `template`: the workload's, where it can be seen.
     pub fn is_overtaken(&self, wanted: &Value, template: Option<&Value>) -> bool {
         let selectors = || Vec::<ResourceSelector>::deserialize(&wanted["spec"]["resourceSelectors"]);
         let is_left_out = |template| {
@@ -268,8 +362,16 @@ impl<'a> Driven<'a> {
 
     /// Returns the workload that it moves.
     pub fn workload(&self) -> Option<ObjectKey> {
-        let workload = WorkloadRef::deserialize(&self.migration["spec"]["workload"]).ok()?;
-        Some(workload.key(self.migration["metadata"]["namespace"].as_str()))
+        Some(self.named()?.key(self.namespace()))
+    }
+
+    /// Returns the same, as it is named.
+    pub fn named(&self) -> Option<WorkloadRef> {
+        WorkloadRef::deserialize(&self.migration["spec"]["workload"]).ok()
+    }
+
+    pub fn namespace(&self) -> Option<&'a str> {
+        self.migration["metadata"]["namespace"].as_str()
     }
 
     /// Returns whether another one comes first with the same workload, so that this one would only wait for it, and hold its policy
@@ -375,77 +477,4 @@ fn annotation<'a>(object: &'a Value, name: &str) -> Option<&'a str> {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn policy(clusters: &[&str], names: &[&str]) -> Value {
-        let selector = |name| json!({"apiVersion": "apps/v1", "kind": "StatefulSet", "name": name});
-        let selectors: Vec<Value> = names.iter().map(selector).collect();
-        json!({"spec": {
-            "placement": {"clusterAffinity": {"clusterNames": clusters}}, "resourceSelectors": selectors,
-        }})
-    }
-
-    fn set_off(name: &str, created: &str, by: &Value) -> Value {
-        json!({
-            "metadata": {
-                "namespace": "shop", "name": name, "creationTimestamp": created,
-                "annotations": {
-                    SYNC_ANNOTATION: "sync", POLICY_ANNOTATION: r#"["shop","orders"]"#,
-                    PLACEMENT_ANNOTATION: placement_digest(by),
-                },
-            },
-            "spec": {"workload": {"apiVersion": "apps/v1", "kind": "StatefulSet", "name": "orders"}},
-            "status": {"phase": "Pending"},
-        })
-    }
-
-    #[test]
-    fn another_workload_of_the_policy_is_no_other_placement() {
-        let by = policy(&["west"], &["orders"]);
-        let migration = set_off("one", "2026-01-01T00:00:00Z", &by);
-        let template = json!({
-            "apiVersion": "apps/v1", "kind": "StatefulSet", "metadata": {"namespace": "shop", "name": "orders"},
-        });
-        let is_overtaken = |wanted: &Value, template: Option<&Value>| {
-            Driven::of(&migration).unwrap().is_overtaken(wanted, template)
-        };
-        let more = policy(&["west"], &["orders", "bills"]);
-        assert!(!is_overtaken(&more, Some(&template)));
-        assert!(is_overtaken(&policy(&["north"], &["orders"]), Some(&template)));
-        let without = policy(&["west"], &["bills"]);
-        assert!(is_overtaken(&without, Some(&template)));
-        // Whether it still selects what can't be seen isn't known.
-        assert!(!is_overtaken(&without, None));
-        // By earlier versions.
-        let mut earlier = migration.clone();
-        earlier["metadata"]["annotations"][PLACEMENT_ANNOTATION] = json!(digest(&json!([
-            by["spec"]["placement"],
-            by["spec"]["resourceSelectors"]
-        ])));
-        assert!(!Driven::of(&earlier).unwrap().is_overtaken(&by, Some(&template)));
-    }
-
-    #[test]
-    fn of_two_for_one_workload_the_committed_or_the_first_one_goes_on() {
-        let by = policy(&["west"], &["orders"]);
-        let first = set_off("one", "2026-01-01T00:00:00Z", &by);
-        let second = set_off("two", "2026-01-01T00:00:01Z", &by);
-        let comes_after =
-            |one: &Value, other: &Value| Driven::of(one).unwrap().comes_after(&Driven::of(other).unwrap());
-        assert!(comes_after(&second, &first) && !comes_after(&first, &second));
-        assert!(!comes_after(&first, &first));
-        let mut committed = second.clone();
-        committed["status"]["phase"] = json!("Cleanup");
-        assert!(comes_after(&first, &committed) && !comes_after(&committed, &first));
-        for change in ["/status/phase", "/spec/abort", "/spec/workload/name"] {
-            let mut other = first.clone();
-            match change {
-                "/status/phase" => other["status"]["phase"] = json!("Completed"),
-                "/spec/abort" => other["spec"]["abort"] = json!(true),
-                _ => other["spec"]["workload"]["name"] = json!("bills"),
-            }
-            assert!(!comes_after(&second, &other), "{change}");
-        }
-    }
-}
+mod tests;

@@ -6,7 +6,8 @@
 //!
 //! Pure, over what was read of the control plane: whoever calls it reads afresh, and sends nothing that is refused here.
 
-use std::cmp::Reverse;
+mod governing;
+
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 
@@ -20,9 +21,9 @@ use crate::api::{AppliesTo, GROUP, PolicyName, WorkloadProfile};
 use crate::config::UnknownKinds;
 use crate::profile;
 use cutover_karmada::name::{ClusterName, GroupKind, Gvk, ObjectKey};
-use cutover_karmada::{
-    Cluster, ClusterAffinity, Placement, PropagationSpec, ResourceBinding, ResourceSelector, Specificity,
-};
+use cutover_karmada::{Cluster, ClusterAffinity, Placement, PropagationSpec, ResourceBinding};
+pub use governing::governing;
+use governing::selects;
 
 /// On an object in Git, or on a live one that is to be pruned: the digest of the loss that somebody accepts.
 pub const ACCEPT_ANNOTATION: &str = "cutover.dev/accept-state-loss";
@@ -550,7 +551,7 @@ impl Ground {
                 || [before, spec]
                     .into_iter()
                     .flatten()
-                    .any(|spec| selects(name, spec, tenant).is_some())
+                    .any(|spec| selects(name, spec, tenant.namespace(), &tenant.template).is_some())
         };
         let touched = self.tenants.iter().filter(touches);
         touched
@@ -647,7 +648,8 @@ impl Ground {
         self.chosen(tenant, None)
     }
 
-    fn chosen<'a>(
+    /// The same, with one policy `changed` to another, or gone.
+    pub(super) fn chosen<'a>(
         &'a self,
         tenant: &Tenant,
         changed: Option<(&'a PolicyName, Option<&'a PropagationSpec>)>,
@@ -668,21 +670,11 @@ impl Ground {
         let arrives = changed.filter(|(name, _)| !self.policies.contains_key(*name));
         let arrives = arrives.and_then(|(name, spec)| Some((name, spec?)));
         let namespaced = tenant.namespace().map(|namespace| of(Some(namespace)));
-        let selecting: Vec<Candidate<'a>> = of(None)
+        let all = of(None)
             .chain(namespaced.into_iter().flatten())
             .filter_map(in_force)
-            .chain(arrives)
-            .filter_map(|(name, spec)| Some((name, spec, selects(name, spec, tenant)?)))
-            .collect();
-        let own = selecting
-            .iter()
-            .find(|(name, ..)| Some(*name) == tenant.owner.as_ref());
-        let takes = |candidate: &&Candidate<'a>| own.is_none_or(|own| preempts(candidate, own));
-        let rank = |(name, spec, how): &&Candidate<'a>| {
-            (name.namespace.is_some(), spec.priority, *how, Reverse(*name))
-        };
-        let best = selecting.iter().filter(takes).max_by_key(rank);
-        best.or(own).map(|(name, spec, _)| (*name, *spec))
+            .chain(arrives);
+        governing(tenant.owner.as_ref(), tenant.namespace(), &tenant.template, all)
     }
 
     /// Returns what Karmada's scheduler makes of another placement; `None`: the workload keeps exactly its clusters.
@@ -744,6 +736,31 @@ impl Ground {
         self.spread(placement, tenant, &here, &more)
     }
 
+    /// Returns why it can't be told that Karmada's scheduler leaves a workload in a cluster once a Migration has brought it there: it
+    /// has to be certain by the rule of Preflight, and by this gate's own for what no intent has in hand.
+    pub(super) fn keeps(
+        &self,
+        tenant: &Tenant,
+        spec: &PropagationSpec,
+        to: &ClusterName,
+    ) -> Result<(), String> {
+        if let Some(unknown) = spec.placement.rest.keys().next() {
+            return Err(format!("what its placement means by {unknown} is not known"));
+        }
+        let in_use = affinity_in_use(&tenant.binding);
+        keeps_target(&spec.placement, to, &self.clusters, in_use).map_err(|finding| finding.message)?;
+        let mut there = tenant.clone();
+        there.in_hand = None;
+        for target in &mut there.binding.spec.clusters {
+            target.name.clone_from(to);
+        }
+        match self.fate(spec, &there) {
+            None => Ok(()),
+            Some(Fate::Unclear { why }) => Err(why),
+            Some(_) => Err(format!("{to} would not be the only one")),
+        }
+    }
+
     /// Returns what becomes of a workload that may stay where it is, and may go to others as well.
     fn spread(
         &self,
@@ -794,26 +811,6 @@ impl Ground {
             std::cmp::Ordering::Greater => unclear("it runs in more clusters than its policy would allow"),
         }
     }
-}
-
-/// A policy that selects a workload, and how closely.
-type Candidate<'a> = (&'a PolicyName, &'a PropagationSpec, Specificity);
-
-/// Returns whether a policy takes a workload from the one that has it.
-fn preempts((name, spec, _): &Candidate<'_>, (own, own_spec, _): &Candidate<'_>) -> bool {
-    spec.preemption == "Always"
-        && match (name.namespace.is_some(), own.namespace.is_some()) {
-            (true, false) => true,
-            (false, true) => false,
-            _ => spec.priority > own_spec.priority,
-        }
-}
-
-/// Returns how closely a policy selects a workload, if it does.
-fn selects(name: &PolicyName, spec: &PropagationSpec, tenant: &Tenant) -> Option<Specificity> {
-    let in_reach = name.namespace.is_none() || name.namespace.as_deref() == tenant.namespace();
-    let how = in_reach.then(|| ResourceSelector::closest(&spec.resource_selectors, &tenant.template));
-    how.flatten()
 }
 
 impl Tenant {

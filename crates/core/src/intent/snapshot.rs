@@ -45,6 +45,9 @@ pub struct Snapshot {
     pub policy: Seen<Option<OwnPolicy>>,
     /// The policies in Git that would take the workload up were they applied. Read when that is.
     pub arriving: Seen<Vec<HeldPolicy>>,
+    /// The policy that takes the workload up with the change that has set the Migration off, where that isn't its own: see
+    /// [`super::driven`]. Read before anything begins.
+    pub successor: Seen<Option<Successor>>,
     /// What came of trying what the admission fence must refuse, in the passes in which it is tried.
     pub admission: Option<Vec<(Guard, Outcome)>>,
     /// How long this process has watched the target healthy, in Verify: see [`super::migration::watch`].
@@ -98,6 +101,14 @@ pub struct OwnPolicy {
     pub change: Option<PolicyChange>,
 }
 
+/// The policy that takes a workload up when its own goes.
+#[derive(Clone, Debug)]
+pub struct Successor {
+    pub name: PolicyName,
+    /// As Git has it, once that is applied.
+    pub spec: PropagationSpec,
+}
+
 /// A policy in Git that is not applied yet.
 #[derive(Clone, Debug)]
 pub struct PolicyChange {
@@ -142,6 +153,7 @@ impl Snapshot {
             desired: Seen::unread(why),
             policy: Seen::unread(why),
             arriving: Seen::unread(why),
+            successor: Seen::unread(why),
             admission: None,
             watched: Duration::ZERO,
             warnings: Vec::new(),

@@ -73,9 +73,28 @@ impl Asked<'_> {
         let Some((settings, policy)) = self.moves else {
             return false;
         };
-        let is_move = |loss: &Loss| matches!(&loss.fate, Fate::Moves { stops, starts } if stops.len() == 1 && starts.len() == 1);
-        driven::is_automatic(settings, policy, Some(&tenant.template)) && losses.iter().flatten().all(is_move)
+        let is_taken =
+            matches!(&self.write, Write::Policy(name, Some(_)) if tenant.owner.as_ref() != Some(name));
+        let is_move = |loss: &Loss| match &loss.fate {
+            Fate::Moves { stops, starts } if stops.len() == 1 => {
+                starts.len() == 1 || starts.len() > 1 && keeps_one(&loss.placement)
+            }
+            _ => false,
+        };
+        (settings.preemption || !is_taken)
+            && driven::is_automatic(settings, policy, Some(&tenant.template))
+            && losses.iter().flatten().all(is_move)
     }
+}
+
+/// Returns whether a workload stays in whichever of the clusters it was moved to, for all that files say.
+fn keeps_one(placement: &Value) -> bool {
+    serde_json::from_value::<Placement>(placement.clone()).is_ok_and(|placement| {
+        let limit = placement.cluster_constraint();
+        placement.spread_constraints.len() == 1
+            && limit.is_some_and(|limit| limit.max_groups == 1)
+            && !placement.divides()
+    })
 }
 
 /// Where a workload may run.
@@ -136,7 +155,7 @@ fn finding(asked: &Asked<'_>, losses: &[Option<Loss>], is_certain: bool) -> Opti
 }
 
 /// What sync would write: policies and labels first, and what is deleted last.
-fn writes<'a>(before: Revision<'_>, after: Revision<'a>) -> Vec<Asked<'a>> {
+fn writes<'a>(before: Revision<'a>, after: Revision<'a>) -> Vec<Asked<'a>> {
     let old: BTreeMap<ObjectKey, &Manifest> = before.objects().collect();
     let mut written = Vec::new();
     for (key, now) in after.objects() {
@@ -166,10 +185,10 @@ fn writes<'a>(before: Revision<'_>, after: Revision<'a>) -> Vec<Asked<'a>> {
         let is_pruned = sync.is_some_and(|sync| sync.prune) && !there.contains(&key);
         if let Some(write) = is_pruned.then(|| deletion(&key, Some(&was.value))).flatten() {
             written.push(Asked {
+                moves: moves_of(after.config, &write, was),
                 write,
                 what: key,
                 at: was.source.clone(),
-                moves: None,
                 accepted: word(was).map(str::to_owned),
             });
         }

@@ -174,6 +174,7 @@ fn snapshot(view: &mut View<'_>, canary: Option<&str>, record: Seen<Option<Arc<R
     look_at_members(view, &mut snapshot, was.as_ref(), &now);
     again(&mut snapshot.desired, view.read(), true, Desired::default);
     again(&mut snapshot.arriving, view.read(), true, Vec::new);
+    again(&mut snapshot.successor, view.read(), true, Option::default);
     snapshot.watched = Duration::ZERO;
     let record_is = is_same(|was, is| same(was.record.as_ref(), is.record.as_ref()));
     match record {

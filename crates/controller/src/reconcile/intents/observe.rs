@@ -289,14 +289,16 @@ impl MigrationReader<'_> {
             only(waits, around.template()),
         );
         let template = template.as_ref().unwrap_or(&plane.template);
-        let ((policy, arriving), desired, other_managers) = tokio::join!(
+        let ((policy, arriving), successor, desired, other_managers) = tokio::join!(
             self.policies(template),
+            self.successor(template),
             self.desired(template),
             self.other_managers(template),
         );
         Snapshot {
             policy,
             arriving,
+            successor,
             desired,
             other_managers,
             record,

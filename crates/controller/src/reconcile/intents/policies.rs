@@ -7,13 +7,13 @@ use serde_json::Value;
 use super::ask::{get, map, rehearse};
 use super::observe::MigrationReader;
 use cutover_cluster::Cluster;
-use cutover_core::api::{self, HeldPolicy, PolicyName};
+use cutover_core::api::{self, HeldPolicy, Phase, PolicyName};
 use cutover_core::intent::hold_back::selects;
-use cutover_core::intent::snapshot::{OwnPolicy, PolicyChange};
-use cutover_core::intent::{Seen, migration};
+use cutover_core::intent::snapshot::{OwnPolicy, PolicyChange, Successor};
+use cutover_core::intent::{Seen, driven, migration};
 use cutover_core::plan::{Decision, owned_matches};
 use cutover_karmada::name::{GroupKind, Gvk, ObjectKey};
-use cutover_karmada::{ClusterPropagationPolicy, PropagationPolicy, meta};
+use cutover_karmada::{ClusterPropagationPolicy, PropagationPolicy, PropagationSpec, meta};
 
 const POLICIES: &str = "policy.karmada.io/v1alpha1";
 
@@ -149,6 +149,54 @@ impl MigrationReader<'_> {
             Ok(policy) => Seen::known(Some(policy), at),
             Err(why) => Seen::unknown(why),
         }
+    }
+
+    /// Returns the policy that takes the workload up with the change that has set this one off, as it will be by then.
+    pub(super) async fn successor(&self, template: &Seen<Option<Value>>) -> Seen<Option<Successor>> {
+        if self.status.phase != Phase::Preflight {
+            return Seen::unknown("not read in this phase");
+        }
+        let annotations = self.intent.metadata.annotations.as_ref();
+        let Some(name) = annotations.and_then(driven::successor_in) else {
+            return Seen::known(None, self.instant());
+        };
+        match template.get() {
+            // It has taken it up.
+            Ok(Some(template)) if claimed_by(template).as_ref() == Some(&name) => {
+                return Seen::known(None, self.instant());
+            }
+            Ok(_) => {}
+            Err(why) => return Seen::unknown(why.0),
+        }
+        let at = self.instant();
+        let found = async {
+            let read: Seen<Option<Value>> = self.get(gvk(&name), name.namespace.as_deref(), &name.name).await;
+            let spec = match read.get().map_err(|why| why.0)? {
+                Some(live) => match self.policy_change(&name, live).await? {
+                    Some(change) => change.applied,
+                    None => typed(&name, live.clone())?.spec,
+                },
+                None => self.created(&name).await?,
+            };
+            Ok::<_, String>(Successor { name, spec })
+        };
+        match found.await {
+            Ok(successor) => Seen::known(Some(successor), at),
+            Err(why) => Seen::unknown(why),
+        }
+    }
+
+    /// Returns a policy that is not applied yet, as it will be.
+    async fn created(&self, name: &PolicyName) -> Result<PropagationSpec, String> {
+        let wanted = self.parts.templates.template(&name.key());
+        let Some(wanted) = wanted.map_err(|error| error.to_string())? else {
+            return Err(format!(
+                "{name}, which is to take the workload up, is neither live nor in Git"
+            ));
+        };
+        let rehearsed = rehearse(&self.parts.cluster, &gvk(name), &wanted.manifest).await;
+        let applied = rehearsed.map_err(|why| format!("{name} cannot be applied as it is in Git: {why}"))?;
+        Ok(typed(name, applied)?.spec)
     }
 
     async fn policy_change(&self, name: &PolicyName, live: &Value) -> Result<Option<PolicyChange>, String> {

@@ -10,7 +10,7 @@ use serde::de::DeserializeOwned;
 use serde_json::Value;
 
 use super::Sync;
-use super::moves::SetOff;
+use super::moves::{Asked, SetOff};
 use crate::reconcile::intents::policies;
 use cutover_cluster::{self as cluster, Answer, Cluster, Failure, Lookup, Outcome, Write};
 use cutover_core::api::{self, AppliesTo, Claim, PolicyName, WorkloadProfile};
@@ -188,9 +188,13 @@ impl Sync {
             }
             Err(refusal) => {
                 let set_off = match &asked {
-                    gate::Write::Policy(name, Some(spec)) => {
-                        let change = (name, &**spec);
-                        self.set_off(ground, write, change, &refusal).await
+                    gate::Write::Policy(policy, Some(spec)) => {
+                        let asked = Asked {
+                            policy,
+                            spec: Some(spec),
+                            object: &write.entry.value(),
+                        };
+                        self.set_off(ground, asked, &refusal).await
                     }
                     _ => SetOff::Nothing(None),
                 };
@@ -223,9 +227,10 @@ impl Sync {
         let mut ground = self.ground(&reach).await;
         for (write, key, live) in deletions {
             let judged = match &mut ground {
-                Ok(ground) => ground
-                    .pass(&write, accepted(&live))
-                    .map_err(|refusal| described(&refusal)),
+                Ok(ground) => match ground.pass(&write, accepted(&live)) {
+                    Ok(doubts) => Ok(doubts),
+                    Err(refusal) => Err(self.instead_of(ground, &write, &live, &refusal).await),
+                },
                 Err(why) => Err(cannot_tell(why)),
             };
             match judged {
@@ -234,6 +239,32 @@ impl Sync {
             }
         }
         refused
+    }
+
+    /// Sets off what a refused deletion calls for; returns why it isn't carried out.
+    async fn instead_of(
+        &self,
+        ground: &Ground,
+        write: &gate::Write,
+        live: &Value,
+        refusal: &Refusal,
+    ) -> String {
+        let set_off = match write {
+            gate::Write::Policy(policy, spec) => {
+                let asked = Asked {
+                    policy,
+                    spec: spec.as_deref(),
+                    object: live,
+                };
+                self.set_off(ground, asked, refusal).await
+            }
+            _ => SetOff::Nothing(None),
+        };
+        match set_off {
+            SetOff::Under(by) => format!("its workloads are moved first, by {by}"),
+            SetOff::Nothing(Some(why)) => format!("{}; {why}", described(refusal)),
+            SetOff::Nothing(None) => described(refusal),
+        }
     }
 
     /// Marks those of a plan's changes that the gate would hold back.

@@ -5,7 +5,7 @@ use serde_json::Value;
 
 use super::Sync;
 use super::gate::list;
-use cutover_cluster::{Exactly, Mode, Write, Written};
+use cutover_cluster::{Exactly, Mode, Written};
 use cutover_core::api::{self, PolicyName, SYNC_MANAGER};
 use cutover_core::config::Migrations;
 use cutover_core::error::Error;
@@ -27,34 +27,40 @@ pub(super) enum SetOff {
     Nothing(Option<String>),
 }
 
+/// A change of a policy that the gate has refused.
+#[derive(Clone, Copy)]
+pub(super) struct Asked<'a> {
+    pub(super) policy: &'a PolicyName,
+    /// As it will be; `None`: it is deleted.
+    pub(super) spec: Option<&'a PropagationSpec>,
+    /// As Git has it; one that is deleted as it is now.
+    pub(super) object: &'a Value,
+}
+
 impl Sync {
     /// Creates the Migrations that a refused change of a policy calls for, as many as may be under way.
-    pub(super) async fn set_off(
-        &self,
-        ground: &Ground,
-        write: &Write,
-        (policy, spec): (&PolicyName, &PropagationSpec),
-        refusal: &Refusal,
-    ) -> SetOff {
-        let wanted = write.entry.value();
+    pub(super) async fn set_off(&self, ground: &Ground, asked: Asked<'_>, refusal: &Refusal) -> SetOff {
         let own = self.source.selection.own();
-        let Some(own) = own.filter(|own| is_automatic(&own.gate.migrations, &wanted, ground, refusal)) else {
+        let is_asked_for = |migrations| is_automatic(migrations, asked.object, ground, refusal);
+        let Some(own) = own.filter(|own| is_asked_for(&own.gate.migrations)) else {
             return SetOff::Nothing(None);
         };
-        let called = match driven::called_for(ground, refusal, policy, spec) {
-            Ok(called) => called,
+        let called = self.called_for(ground, asked, refusal, &own.gate.migrations);
+        let placed = called.and_then(|called| Ok((self.placing(&called, asked)?, called)));
+        let (wanted, called) = match placed {
+            Ok(placed) => placed,
             Err(why) => return SetOff::Nothing(Some(no_move(&why))),
         };
         let cause = Cause {
             sync: &self.sync_id(&own.name),
-            policy,
+            policy: asked.policy,
             wanted: &wanted,
         };
         match self.create_moves(&called, cause, &own.gate.migrations).await {
             Ok(set_off) => set_off,
             Err(why) => SetOff::Nothing(Some(format!(
                 "no Migration could be set off for {}: {why}",
-                write.entry.key
+                asked.policy.key()
             ))),
         }
     }
@@ -67,16 +73,23 @@ impl Sync {
         change: &Change,
         refusal: &Refusal,
     ) -> Result<Vec<Value>, Option<String>> {
-        let (gate::Write::Policy(policy, Some(spec)), Some(own), Some(manifest)) =
-            (write, self.source.selection.own(), &change.after)
-        else {
+        let (gate::Write::Policy(policy, spec), Some(own)) = (write, self.source.selection.own()) else {
             return Err(None);
         };
-        let settings = &own.gate.migrations;
+        let manifest = spec.as_ref().map_or(&change.before, |_| &change.after);
+        let (settings, Some(manifest)) = (&own.gate.migrations, manifest) else {
+            return Err(None);
+        };
         if !is_automatic(settings, manifest, ground, refusal) {
             return Err(None);
         }
-        let called = driven::called_for(ground, refusal, policy, spec).map_err(|why| Some(no_move(&why)))?;
+        let asked = Asked {
+            policy,
+            spec: spec.as_deref(),
+            object: manifest,
+        };
+        let called = self.called_for(ground, asked, refusal, settings);
+        let called = called.map_err(|why| Some(no_move(&why)))?;
         let planned = called.iter().map(|called| driven::planned(called, settings));
         Ok(planned.collect())
     }
@@ -168,22 +181,14 @@ impl Sync {
             .filter(|(_, driven)| driven.is_by(&id))
             .collect();
         for (live, driven) in &own {
-            // Of a policy that isn't there, or can't be read, it isn't known where it would place anything.
-            let policy = self.placed.objects.get(&driven.policy.key());
-            let is_overtaken = || {
-                policy.is_some_and(|entry| {
-                    let template = driven.workload();
-                    let template = template.and_then(|workload| self.observer.get(&workload));
-                    driven.is_overtaken(&entry.value(), template.as_deref())
-                })
-            };
             let waits = || own.iter().any(|(_, other)| driven.comes_after(other));
             let may_turn = driven.is_under_way() && !driven.asks_to_abort();
-            let written = if may_turn && is_overtaken() {
+            let is_overtaken = (may_turn || driven.has_failed()) && self.is_overtaken(driven).await;
+            let written = if may_turn && is_overtaken {
                 self.turn_back(live, driven, driven::OVERTAKEN).await
             } else if may_turn && waits() {
                 self.turn_back(live, driven, driven::COMES_AFTER).await
-            } else if driven.has_failed() && is_overtaken() {
+            } else if driven.has_failed() && is_overtaken {
                 let why = "Git has asked for another placement since the Migration ended";
                 self.change_move(live, driven, &driven.note_overtaken(), why)
                     .await

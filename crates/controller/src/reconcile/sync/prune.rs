@@ -108,6 +108,7 @@ impl Sync {
             self.check_settings(revision).await;
             let pruning = self.pruning(revision)?;
             report.update(&pruning);
+            self.wait_for_holders(&pruning);
             let next: Vec<Doomed> = pruning.next().cloned().collect();
             if next.is_empty() {
                 break;
@@ -131,6 +132,15 @@ impl Sync {
         pruner.due |= matches!(report.stop, Some(Stop::Doubt(_)));
         report.deleted.clone_from(&pruner.deleted);
         Some(report)
+    }
+
+    /// What an intent holds by now is looked at again as soon as that ends.
+    fn wait_for_holders(&mut self, pruning: &Pruning) {
+        if let Some(pruner) = &mut self.pruner {
+            pruner
+                .failed
+                .retain(|key, _| !pruning.held_back.contains_key(key));
+        }
     }
 
     /// Decides about what isn't wanted any more. Sends nothing.

@@ -3,6 +3,8 @@
 use serde_json::json;
 
 use super::*;
+use crate::config::Migrations;
+use crate::intent::driven::{self, Called};
 
 fn cluster(name: &str, more: Value) -> (ClusterName, Cluster) {
     let mut object = json!({
@@ -10,10 +12,16 @@ fn cluster(name: &str, more: Value) -> (ClusterName, Cluster) {
         "kind": "Cluster",
         "metadata": {"name": name, "labels": {"name": name}},
         "spec": {"syncMode": "Push", "region": "eu"},
-        "status": {"apiEnablements": [{
-            "groupVersion": "flink.apache.org/v1beta1",
-            "resources": [{"kind": "FlinkDeployment", "name": "flinkdeployments"}],
-        }]},
+        "status": {
+            "apiEnablements": [{
+                "groupVersion": "flink.apache.org/v1beta1",
+                "resources": [{"kind": "FlinkDeployment", "name": "flinkdeployments"}],
+            }],
+            "conditions": [{
+                "type": "Ready", "status": "True", "reason": "ClusterReady", "message": "",
+                "lastTransitionTime": "2026-01-01T00:00:00Z",
+            }],
+        },
     });
     json_patch::merge(&mut object, &more);
     (ClusterName::new(name), serde_json::from_value(object).unwrap())
@@ -280,6 +288,143 @@ fn a_policy_of_another_name_counts_when_it_takes_over() {
         start().pass(&Write::Policy(wide, Some(spec)), None),
         Ok(Doubts::default())
     );
+}
+
+/// The moves that a change of the policy `orders` calls for.
+fn called(ground: &Ground, placement: Value) -> Result<Vec<Called>, String> {
+    let (name, spec) = (policy_name("orders"), policy(placement));
+    let write = Write::Policy(name.clone(), Some(Box::new(spec.clone())));
+    let refusal = ground.judge(&write, None).unwrap_err();
+    driven::called_for(
+        ground,
+        &refusal,
+        (&name, Some(&spec)),
+        &Migrations::default(),
+        |_| None,
+    )
+}
+
+#[test]
+fn of_several_clusters_one_is_chosen_that_has_room_and_is_kept_for_certain() {
+    let mut ground = ground(one_of(&["east"]), &["east"]);
+    let busy = |name: &str, allocated: u32| {
+        let summary = json!({"allocatable": {"cpu": "10"}, "allocated": {"cpu": allocated.to_string()}});
+        cluster(name, json!({"status": {"resourceSummary": summary}}))
+    };
+    ground.clusters.extend([busy("north", 9), busy("west", 1)]);
+    let to = |ground: &Ground, placement: Value| {
+        let called = called(ground, placement)?;
+        let names = called.into_iter().map(|called| called.to.to_string());
+        Ok::<_, String>(names.collect::<Vec<_>>())
+    };
+    let either = one_of(&["west", "north"]);
+    assert_eq!(to(&ground, either.clone()), Ok(vec!["west".to_owned()]));
+    let first = called(&ground, either.clone()).unwrap().remove(0);
+    assert_eq!(first.open, ["north", "west"].map(ClusterName::from));
+    let away = json!({"status": {"conditions": []}});
+    ground.clusters.extend([cluster("west", away)]);
+    assert_eq!(to(&ground, either.clone()), Ok(vec!["north".to_owned()]));
+
+    // Where it isn't certain that it stays where it was moved to, the policy has to name one.
+    let with = |more: Value| {
+        let mut placement = either.clone();
+        json_patch::merge(&mut placement, &more);
+        placement
+    };
+    let by_region = json!({"spreadByField": "region", "minGroups": 1, "maxGroups": 1});
+    let by_cluster = either["spreadConstraints"][0].clone();
+    let weighted = json!({"replicaSchedulingType": "Divided", "replicaDivisionPreference": "Weighted"});
+    for placement in [
+        all_of(&["west", "north"]),
+        with(json!({"spreadConstraints": [by_region.clone()]})),
+        with(json!({"spreadConstraints": [by_cluster, by_region]})),
+        with(json!({"replicaScheduling": weighted})),
+        with(json!({"somethingNew": {"of": "another version"}})),
+    ] {
+        let why = called(&ground, placement.clone()).unwrap_err();
+        assert!(
+            why.contains("several clusters would take it"),
+            "{placement}: {why}"
+        );
+    }
+    // None of them would do now.
+    let away = json!({"status": {"conditions": []}});
+    ground.clusters.extend([cluster("north", away)]);
+    let why = called(&ground, either).unwrap_err();
+    assert!(why.contains("north: it is not Ready"), "{why}");
+}
+
+#[test]
+fn where_a_policy_goes_or_lets_go_the_move_is_to_where_its_successor_places_the_workload() {
+    let mut start = ground(one_of(&["east"]), &["east"]);
+    let (orders, other) = (policy_name("orders"), policy_name("other"));
+    start.policies.insert(other.clone(), policy(one_of(&["west"])));
+    let asks =
+        |ground: &Ground, name: &PolicyName, spec: Option<&PropagationSpec>, to_be: Option<&PolicyName>| {
+            let write = Write::Policy(name.clone(), spec.cloned().map(Box::new));
+            let refusal = ground.judge(&write, None).unwrap_err();
+            let settings = Migrations::default();
+            driven::called_for(ground, &refusal, (name, spec), &settings, |_| to_be.cloned())
+        };
+    let elsewhere = json!({"resourceSelectors": [{
+        "apiVersion": "flink.apache.org/v1beta1",
+        "kind": "FlinkDeployment",
+        "name": "another",
+    }]});
+    let lets_go = policy_with(one_of(&["east"]), elsewhere);
+    for spec in [None, Some(&lets_go)] {
+        let called = asks(&start, &orders, spec, Some(&other)).unwrap().remove(0);
+        assert_eq!((called.from.as_str(), called.to.as_str()), ("east", "west"));
+        assert_eq!(called.successor, Some(other.clone()));
+        // Git is about to have another one take it up; or that isn't known.
+        let third = policy_name("third");
+        for to_be in [Some(&third), None] {
+            assert!(asks(&start, &orders, spec, to_be).is_err(), "{to_be:?}");
+        }
+    }
+    // Its own stays, and is changed.
+    let moves = policy(one_of(&["west"]));
+    let called = asks(&start, &orders, Some(&moves), None).unwrap().remove(0);
+    assert_eq!(called.successor, None);
+    // It may not be taken up for long.
+    let mut lazy = start.clone();
+    let spec = policy_with(one_of(&["west"]), json!({"activationPreference": "Lazy"}));
+    lazy.policies.insert(other.clone(), spec);
+    assert!(
+        asks(&lazy, &orders, None, Some(&other))
+            .unwrap_err()
+            .contains("lazy")
+    );
+    // Not every Karmada lets one take it from the other.
+    let always = json!({"preemption": "Always", "priority": 1});
+    let preempts = policy_with(one_of(&["west"]), always);
+    let why = asks(&start, &other, Some(&preempts), Some(&other)).unwrap_err();
+    assert!(why.contains("PolicyPreemption"), "{why}");
+    let settings = Migrations {
+        preemption: true,
+        ..Migrations::default()
+    };
+    let by_kind = json!({"resourceSelectors": [{
+        "apiVersion": "flink.apache.org/v1beta1",
+        "kind": "FlinkDeployment",
+    }]});
+    let mut by_kind = policy_with(one_of(&["west"]), by_kind);
+    (by_kind.priority, by_kind.preemption) = (preempts.priority, preempts.preemption.clone());
+    for (spec, is_certain) in [(&preempts, true), (&by_kind, false)] {
+        let write = Write::Policy(other.clone(), Some(Box::new(spec.clone())));
+        let refusal = start.judge(&write, None).unwrap_err();
+        let change = (&other, Some(spec));
+        let called = driven::called_for(&start, &refusal, change, &settings, |_| Some(other.clone()));
+        assert_eq!(called.is_ok(), is_certain, "{called:?}");
+    }
+    // It has none any more.
+    let mut orphaned = ground(one_of(&["east"]), &["east"]);
+    orphaned.tenants[0].owner = None;
+    orphaned.policies.clear();
+    let called = asks(&orphaned, &other, Some(&moves), Some(&other))
+        .unwrap()
+        .remove(0);
+    assert_eq!(called.successor, Some(other));
 }
 
 #[test]

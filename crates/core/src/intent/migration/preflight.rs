@@ -11,7 +11,8 @@ use serde_json::Value;
 pub(super) use findings::PRESERVED;
 pub(in crate::intent) use findings::binding_findings;
 use findings::{
-    policy_finding, profile_findings, query_findings, requirement_findings, target_findings, twin_finding,
+    policy_finding, profile_findings, query_findings, requirement_findings, successor_finding,
+    target_findings, twin_finding,
 };
 pub(in crate::intent) use placement::keeps_target;
 pub(super) use placement::tainted;
@@ -112,6 +113,7 @@ impl Operation<'_> {
         let clusters = snapshot.plane.clusters.get()?;
         findings.extend(binding_findings(&binding.spec));
         findings.extend(snapshot.policy.get()?.as_ref().and_then(policy_finding));
+        findings.extend(snapshot.successor.get()?.as_ref().and_then(successor_finding));
         findings.dedup();
         findings.extend(target_findings(spec, clusters.get(&spec.to)));
         findings.extend(twin_finding(&source, &spec.to, clusters));
@@ -232,11 +234,25 @@ impl Operation<'_> {
     }
 
     /// Returns the placement that the scheduler will go by when it may act again: that of the policy in Git, where sync holds
-    /// it back until the move is committed.
+    /// it back until the move is committed; or of the one that takes the workload up then.
     fn placement_to_be<'b>(
         &'b self,
         binding: &'b ResourceBinding,
     ) -> Result<Option<&'b Placement>, Interrupt> {
+        if let Some(successor) = self.snapshot().successor.get()? {
+            // It may take the workload up with the next change of the template only, which waits for the end of the move.
+            if successor.spec.activation_preference.is_some() {
+                return Err(fail(
+                    "LazyPolicy",
+                    format!(
+                        "{} is lazy, and takes the workload up only when its template changes",
+                        successor.name
+                    ),
+                    "take activationPreference off the policy, at least for this move",
+                ));
+            }
+            return Ok(Some(&successor.spec.placement));
+        }
         let Some(policy) = self.snapshot().policy.get()? else {
             return Ok(binding.spec.placement.as_ref());
         };

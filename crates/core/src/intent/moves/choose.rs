@@ -37,12 +37,15 @@ impl WorkloadToPlace<'_> {
 type Score = (bool, usize, i128, usize);
 
 impl<'a> Headroom<'a> {
-    pub fn new(clusters: &'a BTreeMap<ClusterName, Cluster>, bindings: &[ResourceBinding]) -> Self {
+    pub fn new<'b>(
+        clusters: &'a BTreeMap<ClusterName, Cluster>,
+        bindings: impl IntoIterator<Item = &'b ResourceBinding>,
+    ) -> Self {
         let capacities = clusters
             .iter()
             .filter_map(|(name, cluster)| Some((name.clone(), Capacity::of(cluster)?)));
         let mut workloads: BTreeMap<ClusterName, usize> = BTreeMap::new();
-        for target in bindings.iter().flat_map(|binding| &binding.spec.clusters) {
+        for target in bindings.into_iter().flat_map(|binding| &binding.spec.clusters) {
             *workloads.entry(target.name.clone()).or_default() += 1;
         }
         Self {

@@ -52,8 +52,13 @@ fn set(files: &[&str]) -> Set {
 }
 
 fn told(before: &[&str], after: &[&str], prune: bool) -> Vec<String> {
+    told_with(&format!("prune: {prune}"), before, after)
+}
+
+/// `settings`: of the sync.
+fn told_with(settings: &str, before: &[&str], after: &[&str]) -> Vec<String> {
     let text =
-        format!("apiVersion: cutover.dev/v1alpha1\nkind: Config\nsyncs: [{{name: main, prune: {prune}}}]\n");
+        format!("apiVersion: cutover.dev/v1alpha1\nkind: Config\nsyncs: [{{name: main, {settings}}}]\n");
     let config = Config::parse(text.as_bytes()).unwrap();
     let (before, after) = (set(before), set(after));
     let revision = |set| Revision { config: &config, set };
@@ -125,6 +130,39 @@ fn a_migration_carries_it_along() {
     assert!(told_of[0].contains("would stop in north"), "{told_of:?}");
     let off = format!("{MIGRATION}  abort: true\n");
     assert_eq!(told(&files, &[&after, ORDERS, &off], false).len(), 1);
+}
+
+#[test]
+fn what_sets_a_migration_off_is_no_loss() {
+    let auto = "prune: true, gate: {migrations: {mode: Auto}}";
+    let (east, west, either) = (one_of("east"), one_of("west"), one_of("west, north"));
+    let rest = policy("rest", "clusterAffinity: {clusterNames: [west]}");
+    let all = policy("orders", "clusterAffinity: {clusterNames: [west, north]}");
+    for (after, is_loss) in [
+        (vec![west.as_str(), ORDERS], false),
+        // One of them is chosen; all of them is no move.
+        (vec![either.as_str(), ORDERS], false),
+        (vec![all.as_str(), ORDERS], true),
+        // Another one takes it up, once its own is deleted.
+        (vec![rest.as_str(), ORDERS], false),
+    ] {
+        let told = told_with(auto, &[&east, ORDERS], &after);
+        assert_eq!(!told.is_empty(), is_loss, "{after:?}: {told:?}");
+        assert_eq!(
+            told_with("prune: true", &[&east, ORDERS], &after).len(),
+            1,
+            "{after:?}"
+        );
+    }
+    // Karmada need not let one take it from the other.
+    let takes = rest.replace("spec:", "spec:\n  preemption: Always\n  priority: 9");
+    for (settings, is_loss) in [
+        ("gate: {migrations: {mode: Auto}}", true),
+        ("gate: {migrations: {mode: Auto, preemption: true}}", false),
+    ] {
+        let told = told_with(settings, &[&east, ORDERS], &[&east, &takes, ORDERS]);
+        assert_eq!(!told.is_empty(), is_loss, "{settings}: {told:?}");
+    }
 }
 
 #[test]

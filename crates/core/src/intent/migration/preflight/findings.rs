@@ -7,7 +7,7 @@ use serde_json::Value;
 use crate::api::{Finding, MigrationSpec, PatchOp, Strategy, WorkloadProfileSpec};
 use crate::intent::pin;
 use crate::intent::seen::{NotKnown, Seen};
-use crate::intent::snapshot::{OwnPolicy, Sampled};
+use crate::intent::snapshot::{OwnPolicy, Sampled, Successor};
 use crate::profile::{self, Profile};
 use cutover_karmada::name::ClusterName;
 use cutover_karmada::{Cluster, ResourceBindingSpec, meta};
@@ -61,6 +61,12 @@ pub(super) fn policy_finding(policy: &OwnPolicy) -> Option<Finding> {
     specs
         .any(|spec| spec.preserve_resources_on_deletion == Some(true))
         .then(preserved)
+}
+
+/// The same of the policy that takes it up.
+pub(super) fn successor_finding(successor: &Successor) -> Option<Finding> {
+    let preserves = successor.spec.preserve_resources_on_deletion == Some(true);
+    preserves.then(preserved)
 }
 
 fn preserved() -> Finding {

@@ -1,0 +1,141 @@
+//! Which Migrations are set off, what they say, and when Git has overtaken one.
+
+use super::*;
+
+fn policy(clusters: &[&str], names: &[&str]) -> Value {
+    let selector = |name| json!({"apiVersion": "apps/v1", "kind": "StatefulSet", "name": name});
+    let selectors: Vec<Value> = names.iter().map(selector).collect();
+    json!({"spec": {
+        "placement": {"clusterAffinity": {"clusterNames": clusters}}, "resourceSelectors": selectors,
+    }})
+}
+
+fn set_off(name: &str, created: &str, by: &Value) -> Value {
+    json!({
+        "metadata": {
+            "namespace": "shop", "name": name, "creationTimestamp": created,
+            "annotations": {
+                SYNC_ANNOTATION: "sync", POLICY_ANNOTATION: r#"["shop","orders"]"#,
+                PLACEMENT_ANNOTATION: placement_digest(by),
+            },
+        },
+        "spec": {"workload": {"apiVersion": "apps/v1", "kind": "StatefulSet", "name": "orders"}},
+        "status": {"phase": "Pending"},
+    })
+}
+
+#[test]
+fn another_workload_of_the_policy_is_no_other_placement() {
+    let by = policy(&["west"], &["orders"]);
+    let migration = set_off("one", "2026-01-01T00:00:00Z", &by);
+    let template = json!({
+        "apiVersion": "apps/v1", "kind": "StatefulSet", "metadata": {"namespace": "shop", "name": "orders"},
+    });
+    let is_overtaken = |wanted: &Value, template: Option<&Value>| {
+        Driven::of(&migration).unwrap().is_overtaken(wanted, template)
+    };
+    let more = policy(&["west"], &["orders", "bills"]);
+    assert!(!is_overtaken(&more, Some(&template)));
+    assert!(is_overtaken(&policy(&["north"], &["orders"]), Some(&template)));
+    let without = policy(&["west"], &["bills"]);
+    assert!(is_overtaken(&without, Some(&template)));
+    // Whether it still selects what can't be seen isn't known.
+    assert!(!is_overtaken(&without, None));
+    // By earlier versions.
+    let mut earlier = migration.clone();
+    earlier["metadata"]["annotations"][PLACEMENT_ANNOTATION] = json!(digest(&json!([
+        by["spec"]["placement"],
+        by["spec"]["resourceSelectors"]
+    ])));
+    assert!(!Driven::of(&earlier).unwrap().is_overtaken(&by, Some(&template)));
+}
+
+#[test]
+fn a_move_to_any_cluster_that_the_placement_leaves_open_is_the_one_that_is_called_for() {
+    let by = policy(&["west", "north"], &["orders"]);
+    let mut migration = set_off("one", "2026-01-01T00:00:00Z", &by);
+    migration["spec"]["from"] = json!("east");
+    let called = Called {
+        workload: serde_json::from_value(migration["spec"]["workload"].clone()).unwrap(),
+        namespace: "shop".to_owned(),
+        uid: String::new(),
+        from: "east".into(),
+        to: "north".into(),
+        open: vec!["north".into(), "west".into()],
+        successor: None,
+    };
+    for (to, answers) in [("north", true), ("west", true), ("south", false)] {
+        migration["spec"]["to"] = json!(to);
+        assert_eq!(
+            Driven::of(&migration).unwrap().answers(&called, &by),
+            answers,
+            "{to}"
+        );
+    }
+}
+
+#[test]
+fn it_says_which_policy_takes_the_workload_up() {
+    let name = |name: &str| PolicyName {
+        namespace: None,
+        name: name.to_owned(),
+    };
+    let (gone, successor, by) = (name("gone"), name("rest"), policy(&["west"], &["orders"]));
+    let mut called = Called {
+        workload: WorkloadRef {
+            api_version: "apps/v1".to_owned(),
+            kind: "StatefulSet".to_owned(),
+            name: "orders".to_owned(),
+        },
+        namespace: "shop".to_owned(),
+        uid: String::new(),
+        from: "east".into(),
+        to: "west".into(),
+        open: vec!["west".into()],
+        successor: Some(successor.clone()),
+    };
+    let cause = Cause {
+        sync: "sync",
+        policy: &gone,
+        wanted: &by,
+    };
+    let set_off = |called: &Called| migration(called, cause, &Migrations::default(), Timestamp::UNIX_EPOCH);
+    let migration = set_off(&called);
+    let driven = Driven::of(&migration).unwrap();
+    assert_eq!(
+        (&driven.policy, &driven.successor),
+        (&gone, &Some(successor.clone()))
+    );
+    assert!(driven.answers(&called, &by) && !driven.is_overtaken(&by, None));
+    let planned = planned(&called, &Migrations::default());
+    for migration in [&migration, &planned] {
+        let annotations = migration["metadata"]["annotations"].clone();
+        let annotations: BTreeMap<String, String> = serde_json::from_value(annotations).unwrap();
+        assert_eq!(successor_in(&annotations), Some(successor.clone()));
+    }
+    called.successor = None;
+    assert_eq!(Driven::of(&set_off(&called)).unwrap().successor, None);
+}
+
+#[test]
+fn of_two_for_one_workload_the_committed_or_the_first_one_goes_on() {
+    let by = policy(&["west"], &["orders"]);
+    let first = set_off("one", "2026-01-01T00:00:00Z", &by);
+    let second = set_off("two", "2026-01-01T00:00:01Z", &by);
+    let comes_after =
+        |one: &Value, other: &Value| Driven::of(one).unwrap().comes_after(&Driven::of(other).unwrap());
+    assert!(comes_after(&second, &first) && !comes_after(&first, &second));
+    assert!(!comes_after(&first, &first));
+    let mut committed = second.clone();
+    committed["status"]["phase"] = json!("Cleanup");
+    assert!(comes_after(&first, &committed) && !comes_after(&committed, &first));
+    for change in ["/status/phase", "/spec/abort", "/spec/workload/name"] {
+        let mut other = first.clone();
+        match change {
+            "/status/phase" => other["status"]["phase"] = json!("Completed"),
+            "/spec/abort" => other["spec"]["abort"] = json!(true),
+            _ => other["spec"]["workload"]["name"] = json!("bills"),
+        }
+        assert!(!comes_after(&second, &other), "{change}");
+    }
+}
