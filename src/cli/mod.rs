@@ -47,6 +47,7 @@ mod signal;
 mod status;
 mod suspend;
 mod validate;
+mod values;
 mod version;
 mod wait;
 mod workspace;
