@@ -8,6 +8,7 @@ use clap::Args;
 use jiff::Timestamp;
 
 use super::{output, signal};
+use cutover_base::without_number;
 use cutover_cluster::{ConnectOptions, connect, install_crds};
 use cutover_core::error::{Error, Result};
 use cutover_sandbox::api::label_name_mistake;
@@ -91,8 +92,10 @@ impl Sandbox {
 
 /// Starts a world with cutover's CRDs in it and serves it on this machine.
 pub async fn start(options: WorldOptions, port: u16, dir: &std::path::Path) -> Result<(World, Kubeconfigs)> {
-    std::fs::create_dir_all(dir)
-        .map_err(|error| Error::user(format!("cannot make {}: {error}", dir.display())))?;
+    std::fs::create_dir_all(dir).map_err(|error| {
+        let why = error.to_string();
+        Error::user(format!("cannot make {}: {}", dir.display(), without_number(&why)))
+    })?;
     let world = World::start(WorldOptions {
         seed: fastrand::u64(..),
         start: Timestamp::now(),
@@ -102,7 +105,9 @@ pub async fn start(options: WorldOptions, port: u16, dir: &std::path::Path) -> R
     });
     let address = SocketAddr::from((Ipv4Addr::LOCALHOST, port));
     let kubeconfigs = world.serve(address, dir).await.map_err(|error| {
-        Error::user(format!("cannot serve the sandbox at {address}: {error}")).hint("pass another --port")
+        let why = error.to_string();
+        let why = without_number(&why);
+        Error::user(format!("cannot serve the sandbox at {address}: {why}")).hint("pass another --port")
     })?;
     let options = ConnectOptions {
         kubeconfig: Some(kubeconfigs.control.clone()),
