@@ -699,6 +699,30 @@ fn a_plan_whose_workload_never_leaves_is_found() {
 }
 
 #[test]
+fn a_target_is_one_of_those_that_there_are() {
+    let policy = "policy: {name: web}";
+    let workload = "workload: {apiVersion: apps/v1, kind: Deployment, name: web}";
+    let both = format!("{policy}, {workload}");
+    for (target, expected) in [
+        ("", Some("a mapping with at least 1 of its fields")),
+        (policy, None),
+        (workload, None),
+        (both.as_str(), Some("a mapping with at most 1 of its fields")),
+    ] {
+        let found = check_text(&format!(
+            "apiVersion: cutover.dev/v1alpha1\nkind: Suspension\nmetadata: {{name: freeze, namespace: shop}}\nspec:\n  \
+             target: {{{target}}}\n  reason: a loop\n"
+        ));
+        let told = found.contains("spec.target must be ");
+        assert_eq!(told, expected.is_some(), "{found}");
+        assert!(
+            expected.is_none_or(|expected| found.contains(expected)),
+            "{found}"
+        );
+    }
+}
+
+#[test]
 fn a_plan_for_what_has_no_state_is_refused_by_the_profiles_that_are_known() {
     let plan = |kind: &str, more: &str, profile: &str| {
         check_text(&format!(
