@@ -862,6 +862,16 @@ fn expressions_of_checks_are_compiled() {
 }
 
 #[test]
+fn queries_of_checks_are_read_as_far_as_any_prometheus_would() {
+    let checks = "  verify: {checks: [{cel: value < 1, prometheus: 'rate(errors_total[1m)'}]}\n";
+    insta::assert_snapshot!(check_text(&format!("{MIGRATION}{checks}{ORDERS}")), @r"
+    error[CUT0111]: spec.verify.checks.0.prometheus of Migration shop/orders-to-west cannot be used: at 1:21 of the query: ) stands where the [ of 1:18 is not closed
+      --> a.yaml:8:50
+    hint: try the query in Prometheus itself
+    ");
+}
+
+#[test]
 fn of_many_findings_the_first_are_told_and_the_others_counted() {
     let text = "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: a}\n---\n".repeat(200);
     let mut set = Set::new();
