@@ -56,9 +56,14 @@ impl Sandbox {
         if let Some(twice) = self.members.iter().find(|name| !names.insert(name.as_str())) {
             return Err(Error::user(format!("--members names {twice} twice")));
         }
-        let temporary = tempfile::tempdir()
-            .map_err(|error| Error::user(format!("cannot make a temporary directory: {error}")))?;
-        let dir = self.dir.unwrap_or_else(|| temporary.path().to_owned());
+        let mut temporary = None;
+        let dir = match self.dir {
+            Some(dir) => dir,
+            None => {
+                let made = tempfile::tempdir().map_err(|error| no_temporary(&error))?;
+                temporary.insert(made).path().to_owned()
+            }
+        };
         let (_world, kubeconfigs) = start(
             WorldOptions {
                 members: self.members,
@@ -88,6 +93,19 @@ impl Sandbox {
         signal::asked_to_end().await;
         Ok(ExitCode::SUCCESS)
     }
+}
+
+/// Says that there is no place for temporary files, as in a container whose root can't be written.
+pub fn no_temporary(error: &std::io::Error) -> Error {
+    let why = error.to_string();
+    // What follows is the name of a directory that there is not.
+    let why = why.split(" (os error ").next().unwrap_or_default();
+    let place = std::env::temp_dir();
+    Error::user(format!(
+        "cannot make a temporary directory in {}: {why}",
+        place.display()
+    ))
+    .hint("name one that can be written: TMPDIR=DIR in the environment, or --dir DIR")
 }
 
 /// Starts a world with cutover's CRDs in it and serves it on this machine.
