@@ -699,6 +699,28 @@ fn a_plan_whose_workload_never_leaves_is_found() {
 }
 
 #[test]
+fn what_would_let_two_copies_with_state_run_is_refused_by_the_profiles_that_are_known() {
+    insta::assert_snapshot!(check_text(&format!("{MIGRATION}  strategy: StartFirst\n{ORDERS}")), @r"
+    error[CUT0120]: Migration shop/orders-to-west is refused: strategy StartFirst lets two copies run, and this kind of workload has state
+      --> a.yaml:8:13
+    hint: leave spec.strategy out
+    ");
+    let shift = |kind: &str| {
+        check_text(&format!(
+            "apiVersion: cutover.dev/v1alpha1\nkind: ReplicaShift\nmetadata: {{name: web, namespace: shop}}\nspec:\n  \
+             workload: {{apiVersion: apps/v1, kind: {kind}, name: web}}\n  from: {{cluster: blue}}\n  to: green\n---\n\
+             apiVersion: apps/v1\nkind: {kind}\nmetadata: {{name: web, namespace: shop}}\n"
+        ))
+    };
+    insta::assert_snapshot!(shift("StatefulSet"), @r"
+    error[CUT0120]: ReplicaShift shop/web is refused: a StatefulSet has state: a second copy would lose or fork it
+      --> a.yaml:5:41
+    hint: move it whole, with its state: cutover migrate
+    ");
+    assert_eq!(shift("Deployment"), "");
+}
+
+#[test]
 fn a_target_is_one_of_those_that_there_are() {
     let policy = "policy: {name: web}";
     let workload = "workload: {apiVersion: apps/v1, kind: Deployment, name: web}";
