@@ -57,8 +57,8 @@ gen-kubernetes: kube-tools
 # Accept what transcripts and snapshots have become; look at the diff before you commit
 accept:
     TRYCMD=overwrite cargo test --test all cli::
-    CUTOVER_ACCEPT=1 cargo test --test all mishaps::the_table
-    CUTOVER_ACCEPT=1 cargo test --test all -- install::kustomize_runs telemetry::the_reference profiles:: how_to:: screens::
+    CUTOVER_ACCEPT=1 cargo test --test all disruptions::the_table
+    CUTOVER_ACCEPT=1 cargo test --test all -- install::kustomize_runs telemetry::the_reference profiles:: how_to:: screens:: mistakes::
     INSTA_UPDATE=always cargo test
 
 # The control plane is the one that CUTOVER_E2E_KUBECONFIG and CUTOVER_E2E_MEMBERS name

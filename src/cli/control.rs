@@ -12,7 +12,7 @@ use super::control_edit::{self, At, ControlEdit, Gate, Target};
 use super::recorded::Recorded;
 use super::selected;
 use super::workspace::{ChangeArgs, Edit, Intent, Workspace};
-use super::{evacuate, failover, output, suspend};
+use super::{evacuate, failover, output, suspend, values};
 use cutover_cluster::{Answer, Lookup};
 use cutover_core::api::{self, Fact, FailoverGate, FailoverPlan, FailoverPlanStatus, Migration, Phase};
 use cutover_core::error::{Error, Result};
@@ -29,13 +29,13 @@ pub struct Approve {
     #[arg(long, value_name = "PHASE", value_parser = phase_parser(), ignore_case = true)]
     phase: Option<Phase>,
     /// The attempt that is meant [default: the present one, as the control plane or the status branch says]
-    #[arg(long, value_name = "NUMBER", value_parser = clap::value_parser!(u32).range(1..))]
+    #[arg(long, value_name = "NUMBER", value_parser = values::count)]
     attempt: Option<u32>,
     /// Of a ReplicaShift: the percentage that it may go on past
-    #[arg(long, value_name = "PERCENT", conflicts_with_all = ["phase", "gate"], value_parser = clap::value_parser!(u32).range(1..=100))]
+    #[arg(long, value_name = "PERCENT", conflicts_with_all = ["phase", "gate"], value_parser = values::percent)]
     percent: Option<u32>,
     /// Of a Rollout: the wave that may begin
-    #[arg(long, value_name = "WAVE", conflicts_with_all = ["phase", "gate", "percent"], value_parser = clap::value_parser!(u32).range(1..))]
+    #[arg(long, value_name = "WAVE", conflicts_with_all = ["phase", "gate", "percent"], value_parser = values::count)]
     wave: Option<u32>,
     /// What of a failover plan is approved [default: what it asks]
     #[arg(long, value_name = "GATE", value_parser = gate_parser(), ignore_case = true, conflicts_with_all = ["phase", "attempt"])]

@@ -3,6 +3,7 @@
 use std::io::Write;
 use std::path::Path;
 
+use cutover_base::without_number;
 use cutover_core::error::{Error, Result};
 
 macro_rules! files {
@@ -44,5 +45,12 @@ pub fn write_file(path: &Path, content: &str) -> Result<()> {
         .map_or(Ok(()), std::fs::create_dir_all)
         .and_then(|()| std::fs::File::create(path))
         .and_then(|mut file| file.write_all(content.as_bytes()));
-    written.map_err(|error| Error::user(format!("cannot write {}: {error}", path.display())))
+    written.map_err(|error| {
+        let why = error.to_string();
+        Error::user(format!(
+            "cannot write {}: {}",
+            path.display(),
+            without_number(&why)
+        ))
+    })
 }

@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 use super::control::{LookArgs, Stands};
 use super::fresh::{self, Fresh, Within};
 use super::workspace::{ChangeArgs, Edit, Workspace};
-use super::{joined, named};
+use super::{joined, named, values};
 use cutover_core::api::{FailoverGate, FailoverPlanStatus};
 use cutover_core::error::{Error, Result};
 use cutover_core::manifest::{Change, Manifest, edit};
@@ -31,7 +31,7 @@ pub struct Failover {
     #[command(flatten)]
     within: Within,
     /// The number that the failover gets [default: the next one, as the control plane or the status branch says]
-    #[arg(long, value_name = "NUMBER", value_parser = clap::value_parser!(u32).range(1..))]
+    #[arg(long, value_name = "NUMBER", value_parser = values::count)]
     attempt: Option<u32>,
     /// Who decides [default: who commits]
     #[arg(long, value_name = "WHO")]

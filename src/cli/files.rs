@@ -9,6 +9,7 @@ use std::io::Read;
 use std::path::Path;
 
 use cutover_base::budget::{Budget, Limit, Size};
+use cutover_base::without_number;
 use cutover_core::config::{self, Config, Shape, link_target};
 use cutover_core::error::{Error, Result};
 use cutover_core::manifest::{self, Obstacle, Parsed, Set, Source, parse};
@@ -180,6 +181,16 @@ pub fn check_writable(root: &Path, path: &str) -> Result<()> {
     Ok(())
 }
 
+/// Fails where a person names something else than a folder as the root of a repository.
+pub fn must_be_folder(path: &Path) -> Result<()> {
+    let hint = "name the root of a repository; all of its files are checked together";
+    match fs::metadata(path) {
+        Ok(found) if found.is_dir() => Ok(()),
+        Ok(_) => Err(Error::user(format!("{} is not a folder", path.display())).hint(hint)),
+        Err(error) => Err(unreadable(path, &error).hint(hint)),
+    }
+}
+
 /// Returns whether there is anything at a path, be it a link that leads nowhere.
 pub fn is_taken(root: &Path, path: &str) -> bool {
     fs::symlink_metadata(root.join(path)).is_ok()
@@ -306,7 +317,12 @@ fn content(place: &Path, found: &Metadata, limit: usize) -> Result<Result<Vec<u8
 }
 
 fn unreadable(path: &Path, error: &std::io::Error) -> Error {
-    Error::user(format!("cannot read {}: {error}", path.display()))
+    let why = error.to_string();
+    Error::user(format!(
+        "cannot read {}: {}",
+        path.display(),
+        without_number(&why)
+    ))
 }
 
 #[cfg(test)]

@@ -96,8 +96,12 @@ impl Migrate {
         let template =
             named::find(workspace, &self.workload, self.namespace.as_deref()).map_err(|error| {
                 let elsewhere = "a template that is elsewhere needs KIND/NAME, --api-version and --namespace";
-                let hint = error.hint_text().map(|hint| format!("{hint}; {elsewhere}"));
-                error.hint(hint.unwrap_or_else(|| elsewhere.to_owned()))
+                let hint = match error.hint_text() {
+                    Some(meant) if meant.ends_with('?') => meant.to_owned(),
+                    Some(hint) => format!("{hint}; {elsewhere}"),
+                    None => elsewhere.to_owned(),
+                };
+                error.hint(hint)
             })?;
         let workload = WorkloadRef {
             api_version: template.gvk.api_version(),

@@ -48,6 +48,7 @@ mod signal;
 mod status;
 mod suspend;
 mod validate;
+mod values;
 mod version;
 mod wait;
 mod workspace;

@@ -5,6 +5,7 @@ use jiff::Timestamp;
 use serde_json::{Value, json};
 
 use super::fresh::Spec;
+use super::values;
 use cutover_core::api::{self, MovesPhase, TimeSpan};
 use cutover_karmada::LabelSelector;
 use cutover_karmada::name::ClusterName;
@@ -30,7 +31,7 @@ pub struct MovesArgs {
     #[arg(long, value_name = "SELECTOR", value_parser = labels)]
     first: Vec<String>,
     /// How many move at the same time
-    #[arg(long, value_name = "NUMBER", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..))]
+    #[arg(long, value_name = "NUMBER", default_value_t = 1, value_parser = values::count)]
     max_parallel: u32,
     /// How many may fail before nothing more begins
     #[arg(long, value_name = "NUMBER", default_value_t = 0)]
@@ -51,7 +52,7 @@ pub struct MovesArgs {
     )]
     approve_before: Option<String>,
     /// When nothing begins any more, and what isn't past its commit point is rolled back
-    #[arg(long, value_name = "TIME")]
+    #[arg(long, value_name = "TIME", value_parser = values::deadline)]
     deadline: Option<Timestamp>,
 }
 

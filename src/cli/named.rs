@@ -105,9 +105,11 @@ pub fn find(workspace: &Workspace, named: &str, namespace: Option<&str>) -> Resu
         None => (None, named),
     };
     let workloads = workloads(workspace)?;
+    let is_workload =
+        |manifest: &Manifest| workloads.contains(&(manifest.key.group.clone(), manifest.key.kind.clone()));
     let is_kind = |manifest: &Manifest| match &kind {
         Some(kind) => kind.means(workspace, &manifest.gvk),
-        None => workloads.contains(&(manifest.key.group.clone(), manifest.key.kind.clone())),
+        None => is_workload(manifest),
     };
     let is_there =
         |manifest: &Arc<Manifest>| namespace.is_none_or(|wanted| wanted == workspace.namespace_of(manifest));
@@ -116,7 +118,11 @@ pub fn find(workspace: &Workspace, named: &str, namespace: Option<&str>) -> Resu
     let found: Vec<_> = workspace.set.definitions().filter(is_meant).collect();
     match found.as_slice() {
         [only] => Ok(Arc::clone(only)),
-        [] => Err(unknown(workspace, named, name, &workloads)),
+        [] => {
+            let within = namespace.map_or_else(String::new, |namespace| format!(" in {namespace}"));
+            let asked = format!("{named}{within}");
+            Err(unknown(workspace, &asked, name, [&is_kind, &is_workload]))
+        }
         several => {
             let described = several.iter().map(|manifest| {
                 let namespace = workspace.namespace_of(manifest);
@@ -129,17 +135,20 @@ pub fn find(workspace: &Workspace, named: &str, namespace: Option<&str>) -> Resu
     }
 }
 
-fn unknown(workspace: &Workspace, named: &str, name: &str, workloads: &BTreeSet<(String, String)>) -> Error {
+/// `asked`: what there is not; `among`: what may have been meant, the likeliest first.
+fn unknown(workspace: &Workspace, asked: &str, name: &str, among: [&dyn Fn(&Manifest) -> bool; 2]) -> Error {
     let full = |manifest: &Manifest| format!("{}/{}", manifest.key.kind, manifest.key.name);
     let mut same = workspace.set.definitions().filter(|one| one.key.name == name);
     let hint = if let Some(other) = same.next() {
         let namespace = workspace.namespace_of(other);
         format!("there is {} in {namespace}", full(other))
     } else {
-        let are = |one: &&Arc<Manifest>| workloads.contains(&(one.key.group.clone(), one.key.kind.clone()));
-        let all: Vec<_> = workspace.set.definitions().filter(are).collect();
-        let nearest = nearest(name, all.iter().map(|one| one.key.name.as_str()));
-        let meant = all.iter().find(|one| Some(one.key.name.as_str()) == nearest);
+        let near = |is_meant: &dyn Fn(&Manifest) -> bool| {
+            let all: Vec<_> = workspace.set.definitions().filter(|one| is_meant(one)).collect();
+            let nearest = nearest(name, all.iter().map(|one| one.key.name.as_str()))?;
+            all.iter().find(|one| one.key.name == nearest).copied()
+        };
+        let meant = among.into_iter().find_map(near);
         meant.map_or_else(
             || {
                 "name it as KIND/NAME, such as deploy/web; cutover validate shows what is in the repository"
@@ -148,7 +157,7 @@ fn unknown(workspace: &Workspace, named: &str, name: &str, workloads: &BTreeSet<
             |meant| format!("did you mean {}?", full(meant)),
         )
     };
-    Error::user(format!("the repository has no {named}")).hint(hint)
+    Error::user(format!("the repository has no {asked}")).hint(hint)
 }
 
 /// Returns the kinds, by group, that a name without a kind can mean: those that a profile is about.

@@ -193,6 +193,11 @@ pub(super) fn commit(clone: &git2::Repository, name: &str) -> Result<git2::Oid> 
             return Error::user(format!("cannot read {name:?}: {}", error.message()))
                 .hint("look for the damage (git fsck), and restore the objects from another clone");
         }
+        if let Some(branch) = name.strip_prefix("refs/heads/") {
+            return Error::user(format!("there is no branch {branch} here")).hint(
+                "git branch shows those that are; of a remote one, name the commit: --revision origin/main",
+            );
+        }
         Error::user(format!("there is no commit {name:?} here"))
             .hint("commit, or fetch it first (in GitHub's checkout action: `fetch-depth: 0`)")
     })

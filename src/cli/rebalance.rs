@@ -7,9 +7,9 @@ use serde_json::{Value, json};
 
 use super::connection::{AskArgs, GitArgs};
 use super::fresh::{Placed, Spec};
-use super::joined;
 use super::moves::MovesArgs;
 use super::workspace::{ChangeArgs, Workspace};
+use super::{joined, values};
 use cutover_core::api::Occasion;
 use cutover_core::error::Result;
 
@@ -23,7 +23,7 @@ pub struct Rebalance {
     #[arg(long)]
     say_only: bool,
     /// How many percent two clusters may differ in load [default: 20]
-    #[arg(long, value_name = "PERCENT", value_parser = clap::value_parser!(u32).range(1..=100))]
+    #[arg(long, value_name = "PERCENT", value_parser = values::percent)]
     tolerance: Option<u32>,
     #[command(flatten)]
     moves: MovesArgs,

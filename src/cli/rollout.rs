@@ -16,7 +16,7 @@ use super::control::LookArgs;
 use super::control_edit::{self, ControlEdit, Target};
 use super::fresh::{self, Placed, Spec, Within};
 use super::workspace::{ChangeArgs, Workspace};
-use super::{joined, named, output, selected};
+use super::{joined, named, output, selected, values};
 use cutover_core::api::RolloutStatus;
 use cutover_core::error::{Error, Result};
 use cutover_core::manifest::{Change, Manifest};
@@ -55,7 +55,7 @@ struct Begin {
     #[command(flatten)]
     strategy: StrategyArgs,
     /// When nothing begins any more, and what isn't complete counts as failed
-    #[arg(long, value_name = "TIME")]
+    #[arg(long, value_name = "TIME", value_parser = values::deadline)]
     deadline: Option<Timestamp>,
     #[command(flatten)]
     within: Within,

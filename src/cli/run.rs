@@ -12,7 +12,7 @@ use tokio_util::sync::CancellationToken;
 
 use super::connection::{ClusterArgs, GitArgs, StatusArgs};
 use super::forge::ForgeArgs;
-use super::{output, progress, signal};
+use super::{output, progress, signal, values};
 use cutover_cluster::{Prometheus, PrometheusOptions};
 use cutover_controller::reconcile::intents::{Metrics, NoMetrics};
 use cutover_controller::reconcile::lease::{LeaseOptions, Terms};
@@ -42,10 +42,10 @@ pub struct Run {
     #[arg(long, value_name = "HASH", requires = "once")]
     plan_hash: Option<Expected>,
     /// How often Git is asked for new commits, instead of what cutover.yaml says; for instance `30s`
-    #[arg(long, value_name = "DURATION")]
+    #[arg(long, value_name = "DURATION", value_parser = values::length)]
     interval: Option<SignedDuration>,
     /// How long it may take to end in order after SIGTERM or Ctrl-C; a second one ends it at once
-    #[arg(long, value_name = "DURATION", default_value = "20s")]
+    #[arg(long, value_name = "DURATION", default_value = "20s", value_parser = values::length)]
     grace_period: SignedDuration,
     #[command(flatten)]
     lease: LeaseArgs,
@@ -55,7 +55,7 @@ pub struct Run {
     hook: HookArgs,
     /// Serve probes (/livez, /readyz) and metrics for Prometheus (/metrics) there, without TLS; for instance 0.0.0.0:9090. May be the
     /// address of --webhook-listen
-    #[arg(long, value_name = "ADDRESS", conflicts_with = "once")]
+    #[arg(long, value_name = "ADDRESS", conflicts_with = "once", value_parser = values::address)]
     metrics_addr: Option<SocketAddr>,
     /// Tell others what happens: a file that names them (docs/how-to/integrate.md#notifications)
     #[arg(long, value_name = "FILE")]
@@ -116,7 +116,8 @@ struct HookArgs {
         long,
         value_name = "ADDRESS",
         requires = "webhook_secret_file",
-        conflicts_with = "once"
+        conflicts_with = "once",
+        value_parser = values::address
     )]
     webhook_listen: Option<SocketAddr>,
     /// A file with the secret that they know: at least 16 characters
@@ -170,10 +171,10 @@ struct LeaseArgs {
     #[arg(long, value_name = "NAMESPACE/NAME", default_value_t = format!("{}/cutover", cutover_core::api::OWN_NAMESPACE))]
     lease: String,
     /// After how long without a sign of life another reconciler may take over: 3s to 10m
-    #[arg(long, value_name = "DURATION", default_value = "15s")]
+    #[arg(long, value_name = "DURATION", default_value = "15s", value_parser = values::length)]
     lease_duration: SignedDuration,
     /// How long --once waits for another reconciler to give the Lease back
-    #[arg(long, value_name = "DURATION", default_value = "30s")]
+    #[arg(long, value_name = "DURATION", default_value = "30s", value_parser = values::length)]
     lease_wait: SignedDuration,
     /// Ask for no Lease. Only where certainly no other reconciler ever works on this control plane
     #[arg(long, conflicts_with_all = ["lease", "lease_duration", "lease_wait"])]

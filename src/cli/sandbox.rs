@@ -8,6 +8,7 @@ use clap::Args;
 use jiff::Timestamp;
 
 use super::{output, signal};
+use cutover_base::without_number;
 use cutover_cluster::{ConnectOptions, connect, install_crds};
 use cutover_core::error::{Error, Result};
 use cutover_sandbox::api::label_name_mistake;
@@ -55,9 +56,14 @@ impl Sandbox {
         if let Some(twice) = self.members.iter().find(|name| !names.insert(name.as_str())) {
             return Err(Error::user(format!("--members names {twice} twice")));
         }
-        let temporary = tempfile::tempdir()
-            .map_err(|error| Error::user(format!("cannot make a temporary directory: {error}")))?;
-        let dir = self.dir.unwrap_or_else(|| temporary.path().to_owned());
+        let mut temporary = None;
+        let dir = match self.dir {
+            Some(dir) => dir,
+            None => {
+                let made = tempfile::tempdir().map_err(|error| no_temporary(&error))?;
+                temporary.insert(made).path().to_owned()
+            }
+        };
         let (_world, kubeconfigs) = start(
             WorldOptions {
                 members: self.members,
@@ -89,10 +95,25 @@ impl Sandbox {
     }
 }
 
+/// Says that there is no place for temporary files, as in a container whose root can't be written.
+pub fn no_temporary(error: &std::io::Error) -> Error {
+    let why = error.to_string();
+    // What follows is the name of a directory that there is not.
+    let why = why.split(" (os error ").next().unwrap_or_default();
+    let place = std::env::temp_dir();
+    Error::user(format!(
+        "cannot make a temporary directory in {}: {why}",
+        place.display()
+    ))
+    .hint("name one that can be written: TMPDIR=DIR in the environment, or --dir DIR")
+}
+
 /// Starts a world with cutover's CRDs in it and serves it on this machine.
 pub async fn start(options: WorldOptions, port: u16, dir: &std::path::Path) -> Result<(World, Kubeconfigs)> {
-    std::fs::create_dir_all(dir)
-        .map_err(|error| Error::user(format!("cannot make {}: {error}", dir.display())))?;
+    std::fs::create_dir_all(dir).map_err(|error| {
+        let why = error.to_string();
+        Error::user(format!("cannot make {}: {}", dir.display(), without_number(&why)))
+    })?;
     let world = World::start(WorldOptions {
         seed: fastrand::u64(..),
         start: Timestamp::now(),
@@ -102,7 +123,9 @@ pub async fn start(options: WorldOptions, port: u16, dir: &std::path::Path) -> R
     });
     let address = SocketAddr::from((Ipv4Addr::LOCALHOST, port));
     let kubeconfigs = world.serve(address, dir).await.map_err(|error| {
-        Error::user(format!("cannot serve the sandbox at {address}: {error}")).hint("pass another --port")
+        let why = error.to_string();
+        let why = without_number(&why);
+        Error::user(format!("cannot serve the sandbox at {address}: {why}")).hint("pass another --port")
     })?;
     let options = ConnectOptions {
         kubeconfig: Some(kubeconfigs.control.clone()),

@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 use super::connection::{AskArgs, GitArgs};
 use super::fresh::{self, Failure, Placed, Spec, Within};
 use super::workspace::{ChangeArgs, Workspace};
-use super::{joined, named};
+use super::{joined, named, values};
 use cutover_core::api::TimeSpan;
 use cutover_core::error::Result;
 use cutover_core::manifest::Manifest;
@@ -31,10 +31,10 @@ pub struct Shift {
     #[arg(long, value_name = "CLUSTER")]
     to: ClusterName,
     /// How many go at once [default: 1]
-    #[arg(long, value_name = "NUMBER", value_parser = clap::value_parser!(u32).range(1..))]
+    #[arg(long, value_name = "NUMBER", value_parser = values::count)]
     step: Option<u32>,
     /// Instead: how much has gone after each step, such as 10,50,100
-    #[arg(long, value_name = "PERCENT", value_delimiter = ',', conflicts_with = "step", value_parser = clap::value_parser!(u32).range(1..=100))]
+    #[arg(long, value_name = "PERCENT", value_delimiter = ',', conflicts_with = "step", value_parser = values::percent)]
     percentages: Vec<u32>,
     /// How many replicas must be ready in all: a share of those at the start, or a number [default: 100%]
     #[arg(long, value_name = "FLOOR")]
@@ -43,7 +43,7 @@ pub struct Shift {
     #[arg(long, value_name = "DURATION")]
     pause: Option<TimeSpan>,
     /// It goes on past these percentages only when `cutover approve` says so
-    #[arg(long, alias = "approve-at", value_name = "PERCENT", value_delimiter = ',', value_parser = clap::value_parser!(u32).range(1..=100))]
+    #[arg(long, alias = "approve-at", value_name = "PERCENT", value_delimiter = ',', value_parser = values::percent)]
     approve_before: Vec<u32>,
     /// How long the replicas of one step may take to be ready [default: 10m]
     #[arg(long, value_name = "DURATION")]
@@ -58,7 +58,7 @@ pub struct Shift {
     #[arg(long, conflicts_with = "from_control_plane")]
     then_suspend: bool,
     /// When what hasn't gone is brought back, for instance 2030-01-31T06:00:00Z
-    #[arg(long, value_name = "TIME")]
+    #[arg(long, value_name = "TIME", value_parser = values::deadline)]
     deadline: Option<Timestamp>,
     #[command(flatten)]
     within: Within,

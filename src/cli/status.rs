@@ -545,7 +545,9 @@ impl BranchArgs {
                 directory: None,
             },
             None => {
-                let checkout = Checkout::find(&self.directory)?;
+                let checkout = Checkout::find(&self.directory).map_err(|error| {
+                    Error::from(error).hint("name a clone with -C, or a repository elsewhere with --repo")
+                })?;
                 let mut config = files::read_config(checkout.root(), &global::budget())??;
                 let mut allowed = StatusBranches::default();
                 // Whoever names a branch here is not cutover.yaml.

@@ -10,7 +10,7 @@ use serde_json::{Value, json};
 use super::connection::{AskArgs, GitArgs};
 use super::fresh::{self, Placed, Within};
 use super::workspace::{ChangeArgs, Edit, Workspace};
-use super::{joined, named};
+use super::{joined, named, values};
 use cutover_core::error::{Error, Result};
 use cutover_core::manifest::{Change, Manifest, edit};
 use cutover_karmada::name::ClusterName;
@@ -31,10 +31,10 @@ pub struct Suspend {
     #[arg(long, value_name = "WHAT", default_value = "dispatching")]
     scope: Scope,
     /// When it ends by itself, for instance 2030-01-31T06:00:00Z
-    #[arg(long, value_name = "TIME")]
+    #[arg(long, value_name = "TIME", value_parser = values::time)]
     until: Option<Timestamp>,
     /// How long it lasts, for instance 2h
-    #[arg(long = "for", value_name = "DURATION", conflicts_with = "until")]
+    #[arg(long = "for", value_name = "DURATION", conflicts_with = "until", value_parser = values::length)]
     lasts: Option<SignedDuration>,
     #[command(flatten)]
     within: Within,

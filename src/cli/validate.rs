@@ -73,6 +73,7 @@ fn nothing(path: &Path) -> Error {
 
 impl Validate {
     pub fn run(self) -> Result<ExitCode> {
+        files::must_be_folder(&self.path)?;
         let base = self.base()?;
         let schemas = self.schemas()?;
         let (objects, findings) = check(&self.path, &base, true, &schemas)?;

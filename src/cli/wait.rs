@@ -11,7 +11,7 @@ use tokio::time::Instant;
 use super::connection::ClusterArgs;
 use super::intent_name::{self, IntentName};
 use super::status::{gathered, list, served};
-use super::{output, signal};
+use super::{output, signal, values};
 use cutover_cluster::{Cluster, Observer, Served, Watched};
 use cutover_core::api::{self, Standing, WaitingFor};
 use cutover_core::error::{Error, Kind, Result};
@@ -32,7 +32,7 @@ pub struct Wait {
     #[arg(long = "for", value_name = "PHASE")]
     phase: Option<String>,
     /// How long to wait at most
-    #[arg(long, value_name = "DURATION", default_value = "1h")]
+    #[arg(long, value_name = "DURATION", default_value = "1h", value_parser = values::length)]
     timeout: SignedDuration,
     #[command(flatten)]
     cluster: ClusterArgs,

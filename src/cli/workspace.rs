@@ -59,6 +59,16 @@ pub struct Intent {
     pub name: String,
 }
 
+/// What a new file may say that has no effect, or another one than it seems: it is written, with a warning.
+const WITHOUT_EFFECT: &[Code] = &[
+    Code::SuspendsNowhere,
+    Code::UnknownCluster,
+    Code::UnknownKind,
+    Code::InVain,
+    Code::NamedTwice,
+    Code::NoSuchWave,
+];
+
 /// A file as it is to be, and the commit that makes it so.
 pub struct Edit {
     pub path: String,
@@ -359,8 +369,14 @@ impl Workspace {
         };
         let new = lint::check(&set, &context).into_iter();
         let new: Vec<Finding> = new.filter(|finding| !is_old(finding)).collect();
-        for finding in new.iter().filter(|finding| finding.code == Code::TakesTurns) {
-            output::note(format!("warning: {}", finding.message));
+        for finding in &new {
+            if finding.code == Code::TakesTurns {
+                output::note(format!("warning: {}", finding.message));
+            } else if here(finding) && WITHOUT_EFFECT.contains(&finding.code) {
+                let hint = finding.hint.as_ref();
+                let hint = hint.map_or_else(String::new, |hint| format!("\nhint: {hint}"));
+                output::note(format!("warning: {}{hint}", finding.message));
+            }
         }
         let mut new = new.into_iter().filter(here);
         let Some(finding) = new.find(|finding| finding.severity == Severity::Error) else {

@@ -272,11 +272,7 @@ fn a_migration_is_told_when_it_may_begin_what_changes_and_what_must_hold() {
         "--not-after",
         "2030-01-31T06:00:00Z",
     ];
-    let checks = [
-        "--check",
-        "object.status.jobStatus.state == 'RUNNING'",
-        "--start-first",
-    ];
+    let checks = ["--check", "object.status.jobStatus.state == 'RUNNING'"];
     let changes = [
         "--set",
         "/spec/job/parallelism=4",
@@ -296,7 +292,6 @@ fn a_migration_is_told_when_it_may_begin_what_changes_and_what_must_hold() {
         kind: FlinkDeployment
         name: orders
       to: north
-      strategy: StartFirst
       changes:
         patches:
         - op: add
@@ -331,6 +326,26 @@ fn a_migration_is_told_when_it_may_begin_what_changes_and_what_must_hold() {
         let said = clone.refused(&[&asked[..], &[flag, value]].concat());
         assert!(said.contains(why), "{said}");
     }
+}
+
+#[test]
+fn only_a_workload_without_state_is_started_first() {
+    let web = "apiVersion: apps/v1\nkind: Deployment\nmetadata: {name: web, namespace: shop}\n";
+    let clone = Clone::of(&[
+        ("cutover.yaml", CONFIG),
+        ("fleet/orders.yaml", TEMPLATE),
+        ("fleet/web.yaml", web),
+    ]);
+    let refused = clone.cutover(&["migrate", "orders", "--to", "west", "--offline", "--start-first"]);
+    let said = text(&refused.stderr);
+    assert_eq!(refused.status.code(), Some(1), "{said}");
+    assert!(
+        said.contains("strategy StartFirst lets two copies run, and this kind of workload has state"),
+        "{said}"
+    );
+    clone.done(&["migrate", "web", "--to", "west", "--offline", "--start-first"]);
+    let written = clone.read("fleet/intents/web-to-west.yaml");
+    assert!(written.contains("strategy: StartFirst"), "{written}");
 }
 
 #[test]

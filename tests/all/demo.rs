@@ -1,6 +1,7 @@
-//! The demo as a process that gets a signal in the middle.
+//! The demo as a process: what it needs, and that it ends in order when it gets a signal in the middle.
 
 use std::io::{BufRead, BufReader, Read};
+use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 use std::process::{Child, ChildStdout, Command, Stdio};
 use std::time::Duration;
@@ -74,6 +75,44 @@ fn entries(dir: &Path) -> Vec<String> {
     let entries = std::fs::read_dir(dir).unwrap();
     let names = entries.map(|entry| entry.unwrap().file_name());
     names.map(|name| name.into_string().unwrap()).collect()
+}
+
+/// A container of the image has nothing else: no user with a home, no shell, no git, a root that can't be written.
+#[test]
+fn the_demo_needs_no_environment_and_no_place_but_one_for_temporary_files() {
+    let (temporary, place) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+    std::fs::set_permissions(place.path(), std::fs::Permissions::from_mode(0o555)).unwrap();
+    let output = Command::new(env!("CARGO_BIN_EXE_cutover"))
+        .args(["demo", "move"])
+        .current_dir(place.path())
+        .env_clear()
+        .env("TMPDIR", temporary.path())
+        .stdin(Stdio::null())
+        .output()
+        .unwrap();
+    let said = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success(), "{said}");
+    // Whom permissions don't stop would have left something.
+    assert_eq!(entries(place.path()), [""; 0]);
+    assert_eq!(entries(temporary.path()), [""; 0]);
+}
+
+#[test]
+fn without_a_place_for_temporary_files_the_user_is_asked_for_one() {
+    for command in ["demo", "sandbox"] {
+        let output = Command::new(env!("CARGO_BIN_EXE_cutover"))
+            .arg(command)
+            .env("TMPDIR", "/nonexistent")
+            .stdin(Stdio::null())
+            .output()
+            .unwrap();
+        assert_eq!(output.status.code(), Some(1));
+        assert_eq!(
+            String::from_utf8_lossy(&output.stderr),
+            "error: cannot make a temporary directory in /nonexistent: No such file or directory\n\
+             hint: name one that can be written: TMPDIR=DIR in the environment, or --dir DIR\n"
+        );
+    }
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -56,6 +56,7 @@ mod lease;
 mod member;
 mod metrics;
 mod migration;
+mod mistakes;
 mod network;
 mod notify;
 mod orphans;

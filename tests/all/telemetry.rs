@@ -351,6 +351,24 @@ fn alerts_and_dashboard_ask_for_metrics_and_labels_that_there_are() {
     assert!(unused.is_empty(), "nobody looks at {unused:?}");
 }
 
+/// What Grafana puts in place of its variables.
+const VARIABLES: &[(&str, &str)] = &[
+    ("$__rate_interval", "5m"),
+    ("$__interval", "1m"),
+    ("$__range", "1h"),
+];
+
+#[test]
+fn alerts_and_dashboard_are_queries_that_prometheus_reads() {
+    for (who, expression) in expressions() {
+        let put = |text: String, (variable, value): &(&str, &str)| text.replace(variable, value);
+        let query = VARIABLES.iter().fold(expression, put);
+        if let Err(why) = promql_parser::parser::parse(&query) {
+            panic!("{who}: {why}: {query}");
+        }
+    }
+}
+
 #[test]
 fn every_alert_says_what_to_do() {
     let alerts: Value = serde_yaml::from_str(&read("deploy/monitoring/alerts.yaml")).unwrap();

@@ -7,8 +7,10 @@ pub mod escape;
 /// JSON documents kept small, for what is kept by the ten thousand.
 pub mod packed;
 mod secret;
+mod system;
 
 pub use secret::Secret;
+pub use system::without_number;
 
 /// How cutover calls itself in requests.
 pub const USER_AGENT: &str = concat!("cutover/", env!("CARGO_PKG_VERSION"));

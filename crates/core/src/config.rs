@@ -191,7 +191,16 @@ impl Config {
         })?;
         let faults: Vec<_> = violations(&value, &Self::schema())
             .iter()
-            .map(|violation| violation.finding(PATH, PATH, &positions))
+            .map(|violation| {
+                let finding = violation.finding(PATH, PATH, &positions);
+                let number = value
+                    .pointer(&violation.pointer)
+                    .filter(|value| value.is_number());
+                match number.filter(|_| lengths(&value).any(|at| at == violation.pointer)) {
+                    Some(number) => finding.hint(format!("write a unit: {number}s")),
+                    None => finding,
+                }
+            })
             .collect();
         if !faults.is_empty() {
             return Err(Error::Invalid(faults));
@@ -477,6 +486,11 @@ mod tests {
         error[CUT0007]: not a length of time of at least a second: "soon"
           --> cutover.yaml:3:11
         "#);
+        insta::assert_snapshot!(complaints(&format!("{HEAD}interval: 30\n")), @"
+        error[CUT0007]: interval must be a string, not a number
+          --> cutover.yaml:3:11
+        hint: write a unit: 30s
+        ");
         insta::assert_snapshot!(complaints(&format!("{HEAD}---\n{HEAD}")), @"
         error[CUT0001]: more than one document
           --> cutover.yaml:4:1

@@ -5,6 +5,7 @@ use std::path::PathBuf;
 use std::sync::LazyLock;
 
 use cutover_base::budget::Exceeded;
+use cutover_base::without_number;
 use cutover_core::error::Kind;
 use cutover_core::manifest::Obstacle;
 use cutover_karmada::name::Revision;
@@ -239,7 +240,8 @@ pub(super) fn is_shortage(message: &str) -> bool {
 /// Turns what libgit2 says after a conversation with a server into an error that people can act on.
 pub(super) fn classify(url: &RemoteUrl, error: &git2::Error) -> Error {
     use git2::{ErrorClass as Class, ErrorCode as Code};
-    let (url, why) = (url.clone(), scrub(error.message()));
+    let why = scrub(error.message());
+    let (url, why) = (url.clone(), without_number(&why).to_owned());
     let says = |part: &str| why.contains(part);
     match (error.code(), error.class()) {
         (Code::Certificate, Class::Ssh) => Error::HostKey {

@@ -3,6 +3,7 @@
 use std::io;
 use std::time::Duration;
 
+use cutover_base::without_number;
 use hyper_util::client::legacy;
 
 /// Why there is no answer, or none that was read to its end. No text names a URL or a header: both may be secrets.
@@ -110,14 +111,6 @@ fn of_tls(text: &str) -> String {
     // error:NUMBER:LIBRARY:FUNCTION:REASON:FILE:LINE:
     let reason = text.split(':').nth(4).filter(|reason| !reason.is_empty());
     format!("TLS failed: {}", reason.unwrap_or(text))
-}
-
-/// Leaves the number of an error of the system out, which its words say already.
-fn without_number(text: &str) -> &str {
-    match text.rsplit_once(" (os error ") {
-        Some((words, rest)) if rest.ends_with(')') => words,
-        _ => text,
-    }
 }
 
 fn in_words(duration: Duration) -> String {

@@ -70,8 +70,8 @@ impl Ground {
         let broken =
             |dir: &Path, error: std::io::Error| Error::user(format!("cannot use {}: {error}", dir.display()));
         let Some(dir) = named else {
-            let temporary = TempDir::with_prefix("cutover-demo-")
-                .map_err(|error| broken(&std::env::temp_dir(), error))?;
+            let temporary =
+                TempDir::with_prefix("cutover-demo-").map_err(|error| sandbox::no_temporary(&error))?;
             return Ok(Self {
                 dir: temporary.path().to_owned(),
                 temporary: Some(temporary),

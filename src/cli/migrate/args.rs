@@ -6,6 +6,7 @@ use serde_json::{Map, Value, json};
 
 use crate::cli::control::phase_parser;
 use crate::cli::fresh::Failure;
+use crate::cli::values;
 use cutover_core::api::{
     Check, Daily, NotATimeSpan, PatchOp, Phase, Strategy, TimeSpan, Weekday, Window, WorkloadRef,
 };
@@ -42,16 +43,16 @@ pub(super) struct MigrateArgs {
     #[arg(long, value_name = "WHAT")]
     on_failure: Option<Failure>,
     /// It does not begin before, for instance 2030-01-31T06:00:00Z
-    #[arg(long, value_name = "TIME")]
+    #[arg(long, value_name = "TIME", value_parser = values::time)]
     not_before: Option<Timestamp>,
     /// It does not begin any more from then on
-    #[arg(long, value_name = "TIME")]
+    #[arg(long, value_name = "TIME", value_parser = values::deadline)]
     not_after: Option<Timestamp>,
     /// Hours, UTC, in which it may begin, for instance 22:00-05:30 or Sat,Sun@22:00-05:30
     #[arg(long, value_name = "[DAYS@]FROM-TO", value_parser = daily)]
     daily: Option<Daily>,
     /// When a migration that is not past its commit point is rolled back, for instance 2030-01-31T06:00:00Z
-    #[arg(long, value_name = "TIME")]
+    #[arg(long, value_name = "TIME", value_parser = values::deadline)]
     deadline: Option<Timestamp>,
     /// The `WorkloadProfile` to use [default: the one of its kind]
     #[arg(long, value_name = "NAME")]

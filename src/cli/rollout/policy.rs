@@ -12,10 +12,11 @@ use crate::cli::connection::{AskArgs, GitArgs};
 use crate::cli::fresh::{Fresh, Spec};
 use crate::cli::named::KindName;
 use crate::cli::workspace::{ChangeArgs, Workspace};
-use crate::cli::{joined, output};
+use crate::cli::{joined, output, values};
 use cutover_core::api::WorkloadSelector;
 use cutover_core::error::{Error, Result};
 use cutover_core::intent::rollout_policy::Selected;
+use cutover_core::lint::nearest::nearest;
 use cutover_core::manifest::Manifest;
 use cutover_karmada::LabelSelector;
 use cutover_karmada::name::Gvk;
@@ -38,7 +39,7 @@ pub(super) struct Policy {
     #[arg(short = 'l', long = "selector", value_name = "SELECTOR", value_parser = labels)]
     labels: Option<String>,
     /// Of how many workloads changes may be under way at once [default: 5]
-    #[arg(long, value_name = "NUMBER", value_parser = clap::value_parser!(u32).range(1..))]
+    #[arg(long, value_name = "NUMBER", value_parser = values::count)]
     max_parallel: Option<u32>,
     #[command(flatten)]
     strategy: StrategyArgs,
@@ -126,8 +127,18 @@ impl Policy {
                 label_selector: self.labels.clone().filter(|_| name.is_none()),
                 name,
             }),
-            [] => Err(Error::user(format!("the repository has no {kind}"))
-                .hint("a policy is about templates in the repository; cutover validate shows what is in it")),
+            [] => {
+                let there = workspace.set.definitions();
+                let meant = nearest(kind, there.map(|manifest| manifest.key.kind.as_str()));
+                let hint = meant.map_or_else(
+                    || {
+                        "a policy is about templates in the repository; cutover validate shows what is in it"
+                            .to_owned()
+                    },
+                    |meant| format!("did you mean {meant}?"),
+                );
+                Err(Error::user(format!("the repository has no {kind}")).hint(hint))
+            }
             several => {
                 let names: Vec<String> = several
                     .iter()

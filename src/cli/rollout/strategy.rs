@@ -6,6 +6,7 @@ use clap::{Args, ValueEnum};
 use serde_json::json;
 
 use crate::cli::fresh::Spec;
+use crate::cli::values;
 use cutover_core::api::{NotATimeSpan, OnRolloutFailure, TimeSpan};
 use cutover_karmada::name::ClusterName;
 
@@ -24,7 +25,7 @@ pub(super) struct StrategyArgs {
     #[arg(long, value_name = "DURATION")]
     timeout: Option<TimeSpan>,
     /// How many clusters may have got the change and not be good yet [default: 1]
-    #[arg(long, value_name = "NUMBER", value_parser = clap::value_parser!(u32).range(1..))]
+    #[arg(long, value_name = "NUMBER", value_parser = values::count)]
     max_unavailable: Option<u32>,
     /// What happens when a cluster isn't good in time [default: halt]
     #[arg(long, value_name = "WHAT")]
@@ -33,7 +34,7 @@ pub(super) struct StrategyArgs {
     #[arg(long, hide = true, conflicts_with = "on_failure")]
     undo_on_failure: bool,
     /// These waves begin only when `cutover approve --wave` says so, counted from 1
-    #[arg(long, value_name = "WAVE", value_delimiter = ',', value_parser = clap::value_parser!(u32).range(1..))]
+    #[arg(long, value_name = "WAVE", value_delimiter = ',', value_parser = values::count)]
     approve_before: Vec<u32>,
 }
 

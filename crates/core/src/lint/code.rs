@@ -86,7 +86,7 @@ rules! {
     SuspendsNowhere = 108, "suspends-nowhere", Warning, "A cluster is suspended in which the policy never puts anything.";
     RivalIntents = 109, "rival-intents", Error, "Two standing intents of one kind are about the same workload.";
     TooLate = 110, "too-late", Note, "The deadline of an intent, or the end of its window, is in the past: it begins nothing.";
-    BadExpression = 111, "bad-expression", Error, "An expression or a JSONPath can't be compiled, or exceeds its budget: nothing is decided by it.";
+    BadExpression = 111, "bad-expression", Error, "An expression, a JSONPath or a query can't be read, or exceeds its budget: nothing is decided by it.";
     TakesTurns = 112, "takes-turns", Warning, "Several intents want the same workload: those that have not ended go one after the other.";
     ExclusiveIntents = 113, "exclusive-intents", Error, "Two intents that have not ended want what only one of them can have: the workload in different clusters.";
     LosesState = 114, "loses-state", Error, "A change of files takes a workload with state out of its clusters, and no Migration carries its state.";
@@ -95,6 +95,7 @@ rules! {
     UnknownCluster = 117, "unknown-cluster", Warning, "One object alone names the cluster, and others name one whose name is nearly the same.";
     GoesNowhere = 118, "goes-nowhere", Error, "A Migration names one cluster as its source and as its target.";
     ShortTimeout = 119, "short-timeout", Note, "The time in which something must become healthy is shorter than the time for which it must stay healthy: the second begins where the first ends.";
+    TwoWriters = 120, "two-writers", Error, "An intent would let two copies of a workload with state run: it is refused.";
     BadMoves = 121, "bad-moves", Error, "An evacuation or a rebalance asks for something that can't be done.";
     UnknownKind = 122, "unknown-kind", Warning, "An intent selects a kind of which the repository defines no object.";
     ToleratesCordon = 123, "tolerates-cordon", Warning, "A policy tolerates the taint by which an evacuation keeps new work off its cluster.";

@@ -1,4 +1,4 @@
-//! Expressions and paths of profiles and checks: whether they compile, within their budget.
+//! Expressions and paths of profiles and checks: whether they compile, within their budget; queries, as far as they can be read.
 
 use super::{Code, Finding};
 use crate::api::{GROUP, WorkloadProfileSpec};
@@ -24,5 +24,9 @@ fn finding(object: &Manifest, mistake: &Mistake) -> Finding {
     let field = mistake.pointer.trim_start_matches('/').replace('/', ".");
     let message = format!("{field} of {} cannot be used: {}", object.key, mistake.message);
     let finding = Finding::new(Code::BadExpression, object.location(&mistake.pointer), message);
-    finding.hint("docs/reference/profiles.md says what an expression may use, and its limits")
+    finding.hint(if mistake.pointer.ends_with("/prometheus") {
+        "try the query in Prometheus itself"
+    } else {
+        "docs/reference/profiles.md says what an expression may use, and its limits"
+    })
 }

@@ -3,7 +3,7 @@
 use serde_json::Value;
 
 use super::suspension::{policies, takes};
-use super::{Code, Finding};
+use super::{Code, Finding, state};
 use crate::api::{FailoverPlanSpec, GROUP, WorkloadProfile};
 use crate::intent::failover;
 use crate::manifest::{Manifest, Set};
@@ -11,10 +11,7 @@ use crate::profile;
 use cutover_karmada::name::Gvk;
 
 pub(super) fn check(set: &Set, findings: &mut Vec<Finding>) {
-    let given = set.of_kind(GROUP, "WorkloadProfile");
-    let profiles: Vec<WorkloadProfile> = given
-        .filter_map(|profile| serde_json::from_value(profile.value.clone()).ok())
-        .collect();
+    let profiles = state::profiles(set);
     for plan in set.of_kind(GROUP, "FailoverPlan") {
         let spec = plan.value.get("spec").cloned().unwrap_or_default();
         // What can't be read is the schema's to tell.

@@ -65,8 +65,9 @@ pub(super) fn gates(rollout: &Manifest, strategy: &RolloutStrategy, findings: &m
     let gates = strategy.approval.iter().flat_map(|gate| &gate.before_waves);
     for (index, wave) in gates.enumerate() {
         if named > 0 && usize::try_from(*wave).is_ok_and(|wave| wave > named) {
+            let waves = if named == 1 { "wave" } else { "waves" };
             let message = format!(
-                "{} names {named} waves, and waits before wave {wave}",
+                "{} names {named} {waves}, and waits before wave {wave}",
                 rollout.key
             );
             let at = rollout.location(&format!("/spec/approval/beforeWaves/{index}"));

@@ -20,6 +20,7 @@ mod profiles;
 mod references;
 mod rollout_policy;
 pub mod schema;
+mod state;
 mod suspension;
 mod typed;
 
@@ -175,6 +176,7 @@ pub fn check(set: &Set, context: &Context) -> Vec<Finding> {
     annotations::check(set, &mut findings);
     references::check(set, context, &mut findings);
     failover_plan::check(set, &mut findings);
+    state::check(set, &mut findings);
     suspension::check(set, context, &mut findings);
     moves::check(set, &mut findings);
     gradual::check(set, &mut findings);

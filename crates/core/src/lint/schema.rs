@@ -619,6 +619,12 @@ fn out_of_range(value: &Value, schema: &Value) -> Option<String> {
             let low = below(length, "minItems").map(|limit| format!("a list of at least {limit}"));
             low.or_else(|| above(length, "maxItems").map(|limit| format!("a list of at most {limit}")))
         }
+        Value::Object(fields) => {
+            let length = length(fields.len());
+            let fields = |which: &str, limit: f64| format!("a mapping with at {which} {limit} of its fields");
+            let low = below(length, "minProperties").map(|limit| fields("least", limit));
+            low.or_else(|| above(length, "maxProperties").map(|limit| fields("most", limit)))
+        }
         _ => None,
     }
 }

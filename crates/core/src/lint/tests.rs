@@ -699,6 +699,52 @@ fn a_plan_whose_workload_never_leaves_is_found() {
 }
 
 #[test]
+fn what_would_let_two_copies_with_state_run_is_refused_by_the_profiles_that_are_known() {
+    insta::assert_snapshot!(check_text(&format!("{MIGRATION}  strategy: StartFirst\n{ORDERS}")), @r"
+    error[CUT0120]: Migration shop/orders-to-west is refused: strategy StartFirst lets two copies run, and this kind of workload has state
+      --> a.yaml:8:13
+    hint: leave spec.strategy out
+    ");
+    let shift = |kind: &str| {
+        check_text(&format!(
+            "apiVersion: cutover.dev/v1alpha1\nkind: ReplicaShift\nmetadata: {{name: web, namespace: shop}}\nspec:\n  \
+             workload: {{apiVersion: apps/v1, kind: {kind}, name: web}}\n  from: {{cluster: blue}}\n  to: green\n---\n\
+             apiVersion: apps/v1\nkind: {kind}\nmetadata: {{name: web, namespace: shop}}\n"
+        ))
+    };
+    insta::assert_snapshot!(shift("StatefulSet"), @r"
+    error[CUT0120]: ReplicaShift shop/web is refused: a StatefulSet has state: a second copy would lose or fork it
+      --> a.yaml:5:41
+    hint: move it whole, with its state: cutover migrate
+    ");
+    assert_eq!(shift("Deployment"), "");
+}
+
+#[test]
+fn a_target_is_one_of_those_that_there_are() {
+    let policy = "policy: {name: web}";
+    let workload = "workload: {apiVersion: apps/v1, kind: Deployment, name: web}";
+    let both = format!("{policy}, {workload}");
+    for (target, expected) in [
+        ("", Some("a mapping with at least 1 of its fields")),
+        (policy, None),
+        (workload, None),
+        (both.as_str(), Some("a mapping with at most 1 of its fields")),
+    ] {
+        let found = check_text(&format!(
+            "apiVersion: cutover.dev/v1alpha1\nkind: Suspension\nmetadata: {{name: freeze, namespace: shop}}\nspec:\n  \
+             target: {{{target}}}\n  reason: a loop\n"
+        ));
+        let told = found.contains("spec.target must be ");
+        assert_eq!(told, expected.is_some(), "{found}");
+        assert!(
+            expected.is_none_or(|expected| found.contains(expected)),
+            "{found}"
+        );
+    }
+}
+
+#[test]
 fn a_plan_for_what_has_no_state_is_refused_by_the_profiles_that_are_known() {
     let plan = |kind: &str, more: &str, profile: &str| {
         check_text(&format!(
@@ -835,6 +881,16 @@ fn expressions_of_checks_are_compiled() {
       --> a.yaml:8:61
     hint: docs/reference/profiles.md says what an expression may use, and its limits
     "#);
+}
+
+#[test]
+fn queries_of_checks_are_read_as_far_as_any_prometheus_would() {
+    let checks = "  verify: {checks: [{cel: value < 1, prometheus: 'rate(errors_total[1m)'}]}\n";
+    insta::assert_snapshot!(check_text(&format!("{MIGRATION}{checks}{ORDERS}")), @r"
+    error[CUT0111]: spec.verify.checks.0.prometheus of Migration shop/orders-to-west cannot be used: at 1:21 of the query: ) stands where the [ of 1:18 is not closed
+      --> a.yaml:8:50
+    hint: try the query in Prometheus itself
+    ");
 }
 
 #[test]

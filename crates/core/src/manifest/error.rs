@@ -94,6 +94,9 @@ impl Problem {
                 "put `<<` first in its mapping: YAML and kubectl disagree about who wins otherwise"
             }
             Self::KeyNotString(key, _) => return Some(format!("put it in quotes: \"{key}\"")),
+            Self::CompositeKey => {
+                "if that is a template ({{ … }}), commit what it renders to, or exclude the file in cutover.yaml"
+            }
             Self::Tag(tag) if tag == "!!binary" => "write the text itself, or base64 in `data` of a Secret",
             Self::Tag(tag) if known(tag) == tag => "remove the tag",
             Self::Tag(_) => "if the value begins with `!`, put it in quotes; if that is a tag, remove it",

@@ -131,7 +131,10 @@ fn what_people_get_wrong_is_explained() {
     a.yaml:2:1: `<<` would change "a", which is written before it
       hint: put `<<` first in its mapping: YAML and kubectl disagree about who wins otherwise
     "#);
-    insta::assert_snapshot!(complaints("? [a]\n: 1"), @"a.yaml:1:3: a key must be a string, not a mapping or a sequence");
+    insta::assert_snapshot!(complaints("a: {{ .Values.a }}"), @r"
+    a.yaml:1:5: a key must be a string, not a mapping or a sequence
+      hint: if that is a template ({{ … }}), commit what it renders to, or exclude the file in cutover.yaml
+    ");
     insta::assert_snapshot!(complaints("a: &x [*x]"), @"a.yaml:1:8: an alias inside its own anchor");
     let tab = complaints("a:\n\tb: 1");
     assert!(tab.contains("hint: indent with spaces"), "{tab}");

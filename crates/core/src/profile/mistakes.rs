@@ -6,6 +6,7 @@ use serde_json::Value;
 use super::compile_check;
 use super::expression::{self, Expression};
 use super::path::Path;
+use super::query;
 use crate::api::{Check, WorkloadProfileSpec};
 use cutover_karmada::LabelSelector;
 
@@ -104,6 +105,10 @@ fn add_checks(of: &Value, at: &str, mistakes: &mut Vec<Mistake>) {
                     other => other.to_string(),
                 };
                 let pointer = format!("{pointer}/{index}/cel");
+                mistakes.push(Mistake { pointer, message });
+            }
+            if let Some(message) = check.prometheus.as_deref().and_then(query::mistake) {
+                let pointer = format!("{pointer}/{index}/prometheus");
                 mistakes.push(Mistake { pointer, message });
             }
         }

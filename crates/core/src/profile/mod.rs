@@ -12,6 +12,7 @@ pub mod outline;
 mod patches;
 mod path;
 mod pods;
+mod query;
 mod template;
 
 use std::collections::BTreeMap;

@@ -41,6 +41,7 @@ pub use words::asks_for_nodes;
 
 pub(super) use finish::is_scheduled;
 pub(super) use preflight::binding_findings;
+pub(crate) use preflight::two_writers;
 
 use std::cell::RefCell;
 use std::collections::BTreeSet;

@@ -10,6 +10,7 @@ use serde_json::Value;
 
 pub(super) use findings::PRESERVED;
 pub(in crate::intent) use findings::binding_findings;
+pub(crate) use findings::two_writers;
 use findings::{
     policy_finding, profile_findings, query_findings, requirement_findings, successor_finding,
     target_findings, twin_finding,

@@ -25,6 +25,7 @@ use serde_json::Value;
 
 pub use moves::goals;
 pub use room::{CapacityProof, Count, Side};
+pub(crate) use validate::two_writers;
 pub use validate::validate;
 pub use warned::troubled;
 

@@ -8,7 +8,7 @@ use serde_json::Value;
 use super::end::{placement_digest, total};
 use super::fence::is_kept;
 use super::moves::{floor, next_goal};
-use super::validate::validate;
+use super::validate::{two_writers, validate};
 use super::{Interrupt, Next, Operation, Phase, Side, replicas_of, suspension_name};
 use crate::api::{BindingId, Fence, Finding, PinState, ReplicaShiftSpec, ShiftJournal, WaitCode};
 use crate::intent::operation::window_ended;
@@ -209,16 +209,7 @@ impl Operation<'_> {
             return Ok(found);
         }
         let profile = self.profile()?;
-        if profile.spec().stateful {
-            found.push(Finding::new(
-                "Stateful",
-                format!(
-                    "a {} has state: a second copy would lose or fork it",
-                    spec.workload.kind
-                ),
-                "move it whole, with its state: cutover migrate",
-            ));
-        }
+        found.extend(two_writers(spec, profile.spec()));
         let unmet = profile
             .unmet(template)
             .map_err(|error| Interrupt::Wait(error.to_string()))?;

@@ -1,6 +1,20 @@
 //! What is wrong with what a shift asks for, by itself.
 
-use crate::api::{Finding, ReplicaShiftSpec};
+use crate::api::{Finding, ReplicaShiftSpec, WorkloadProfileSpec};
+
+/// A workload with state runs in one cluster: that is refused before anything is touched.
+pub(crate) fn two_writers(spec: &ReplicaShiftSpec, profile: &WorkloadProfileSpec) -> Option<Finding> {
+    profile.stateful.then(|| {
+        Finding::new(
+            "Stateful",
+            format!(
+                "a {} has state: a second copy would lose or fork it",
+                spec.workload.kind
+            ),
+            "move it whole, with its state: cutover migrate",
+        )
+    })
+}
 
 /// Returns what a spec asks for that can't be, whatever the clusters are.
 pub fn validate(spec: &ReplicaShiftSpec) -> Vec<Finding> {

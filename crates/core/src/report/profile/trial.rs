@@ -98,10 +98,17 @@ impl<'a> Trial<'a> {
 
     fn problem(&self, pointer: &str, why: &str) -> Problem {
         let needs_handle = why.contains("${captured.") && why.ends_with("is not known here");
+        let lacks_status = why == "No such key: status" && self.object.value.get("status").is_none();
+        let hint = if needs_handle {
+            Some("give it a state handle: --handle VALUE")
+        } else {
+            lacks_status
+                .then_some("the object has no status: save it as a cluster has it, with kubectl get -o yaml")
+        };
         Problem {
             message: format!("{}: {why}", field(pointer)),
             location: self.entry.location(pointer),
-            hint: needs_handle.then_some("give it a state handle: --handle VALUE"),
+            hint,
         }
     }
 

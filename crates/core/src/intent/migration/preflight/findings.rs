@@ -136,16 +136,20 @@ pub(super) fn profile_findings(
     findings
 }
 
-/// What the spec asks for and can't be had.
-fn asked_findings(template: &Value, spec: &MigrationSpec, profile: &WorkloadProfileSpec) -> Vec<Finding> {
-    let mut findings = Vec::new();
-    if spec.strategy == Strategy::StartFirst && profile.stateful {
-        findings.push(Finding::new(
+/// Two copies of a workload with state would write: that is refused before anything is touched.
+pub(crate) fn two_writers(spec: &MigrationSpec, profile: &WorkloadProfileSpec) -> Option<Finding> {
+    (spec.strategy == Strategy::StartFirst && profile.stateful).then(|| {
+        Finding::new(
             "StatefulNeedsStopFirst",
             "strategy StartFirst lets two copies run, and this kind of workload has state",
             "leave spec.strategy out",
-        ));
-    }
+        )
+    })
+}
+
+/// What the spec asks for and can't be had.
+fn asked_findings(template: &Value, spec: &MigrationSpec, profile: &WorkloadProfileSpec) -> Vec<Finding> {
+    let mut findings: Vec<Finding> = two_writers(spec, profile).into_iter().collect();
     for check in &spec.verify.checks {
         if let Err(error) = profile::valid_check(check) {
             findings.push(Finding::new(
