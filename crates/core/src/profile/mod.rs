@@ -159,7 +159,10 @@ impl Compiled {
                 valid: optional("capture.validWhen", &rule.valid_when)?,
             })
         };
-        let last_known = spec.last_known.iter().map(|rule| KnownRule::compile(name, rule, spec.is_secret(&rule.name)));
+        let last_known = spec
+            .last_known
+            .iter()
+            .map(|rule| KnownRule::compile(name, rule, spec.is_secret(&rule.name)));
         let path = |source: &Option<String>| source.as_deref().map(Path::parse).transpose();
         let starts_over = spec.starts_over.as_ref().map(|rule| {
             let selector = rule.label_selector.parse().map_err(|error| Error::Invalid {
@@ -485,10 +488,7 @@ fn uses_secret(spec: &WorkloadProfileSpec) -> bool {
 fn secrets_in(spec: &WorkloadProfileSpec, object: &Value) -> SecretHandles {
     let mut secrets = SecretHandles::default();
     let captured = spec.capture.iter().map(|rule| (&rule.name, &rule.json_path));
-    let known = spec
-        .last_known
-        .iter()
-        .map(|rule| (&rule.name, &rule.json_path));
+    let known = spec.last_known.iter().map(|rule| (&rule.name, &rule.json_path));
     let secret = captured.chain(known).filter(|(name, _)| spec.is_secret(name));
     let in_use = spec.in_use.iter().filter(|_| uses_secret(spec));
     for path in secret.map(|(_, path)| path).chain(in_use) {

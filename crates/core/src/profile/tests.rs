@@ -145,7 +145,10 @@ fn a_secret_handle_is_only_referred_to_but_for_the_copy_that_is_given_it() {
     let expected = BTreeMap::from([("savepoint".to_owned(), handle.clone())]);
     assert_eq!(captured, expected);
     assert_eq!(profile.handles(&left).unwrap(), expected);
-    assert_eq!(profile.last_known(&left).unwrap(), expected);
+    assert_eq!(
+        profile.last_known(&left, &BTreeMap::new()).unwrap().values,
+        expected
+    );
     assert_eq!(profile.in_use(&left).unwrap(), Some(handle));
     assert_ne!(profile.handles(&stopped("s3://another")).unwrap(), expected);
 
