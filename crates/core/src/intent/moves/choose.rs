@@ -256,7 +256,11 @@ mod tests {
             "metadata": {"name": "web-deployment", "namespace": "shop"},
             "spec": {
                 "resource": {"apiVersion": "apps/v1", "kind": "Deployment", "namespace": "shop", "name": "web"},
-                "clusters": [{"name": "east"}], "placement": {"clusterTolerations": [{"operator": "Exists"}]},
+                "clusters": [{"name": "east"}],
+                "placement": {
+                    "clusterTolerations": [{"operator": "Exists"}],
+                    "spreadConstraints": [{"spreadByField": "cluster", "minGroups": 1, "maxGroups": 1}],
+                },
             },
         }))
         .unwrap();

@@ -315,7 +315,7 @@ fn what_is_read_of_other_objects_is_not_held_against_the_schema_of_the_copy() {
     let path = |to: &str| told(&[("jsonPath: $.status.oldest", to)]);
     assert_eq!(path("jsonPath: $.status.oldest, newestBy: $.status.oldest"), "");
     assert!(
-        path("jsonPath: $.status.oldest, newestBy: $.status.oldst").contains("spec.lastKnown.1.newestBy")
+        path("jsonPath: $.status.oldest, newestBy: $.status.positon").contains("spec.lastKnown.1.newestBy")
     );
 }
 
