@@ -8,7 +8,7 @@ use crate::report::{Outcome, Overview, brief, instant, names, place, status};
 
 impl Headlines {
     pub(super) fn migrations(&mut self, overview: &Overview) {
-        let mut running = 0;
+        let (mut running, mut pending) = (0, 0);
         for migration in &overview.migrations {
             let status = status(migration);
             let (namespace, name) = names(migration);
@@ -17,7 +17,10 @@ impl Headlines {
             let workload = format!("{} {namespace}/{}", workload.kind, workload.name);
             self.workloads.insert(who.clone(), vec![workload.clone()]);
             if !status.phase.is_terminal() {
-                running += 1;
+                match status.phase {
+                    Phase::Pending => pending += 1,
+                    _ => running += 1,
+                }
                 let journal = status.journal.as_ref();
                 let down = journal.filter(|journal| journal.up_since.is_none());
                 if let Some(since) = down.and_then(|journal| journal.down_since) {
@@ -47,14 +50,15 @@ impl Headlines {
                 _ => {}
             }
         }
-        if running > 0 {
+        if running + pending > 0 {
             let all = overview.migrations.len();
             let s = if all == 1 { "" } else { "s" };
-            self.push(
-                Rank::Running,
-                format!("{running} of {all} migration{s} running"),
-                "",
-            );
+            let how = match (running, pending) {
+                (0, _) => format!("{pending} of {all} migration{s} not begun"),
+                (_, 0) => format!("{running} of {all} migration{s} running"),
+                _ => format!("{running} of {all} migration{s} running, {pending} not begun"),
+            };
+            self.push(Rank::Running, how, "");
         }
     }
 
