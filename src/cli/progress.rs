@@ -4,7 +4,8 @@
 //! written over the other.
 
 use std::collections::BTreeMap;
-use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, TryLockError, mpsc};
+use std::thread;
 use std::time::Duration;
 
 use indicatif::{MultiProgress, ProgressBar, ProgressDrawTarget, ProgressStyle};
@@ -14,6 +15,9 @@ use cutover_cluster::{Cluster, ProgressObserver, Task, TaskObserver};
 
 /// After how long a task has a bar: what is done sooner needs none.
 const AFTER: Duration = Duration::from_millis(500);
+
+/// How long the bars may take to go before the process ends at once.
+const END_WITHIN: Duration = Duration::from_millis(100);
 
 /// The terminal, if there is one that bars are for; of the whole process.
 static SCREEN: OnceLock<Screen> = OnceLock::new();
@@ -48,11 +52,23 @@ pub fn beside<T>(write: impl FnOnce() -> T) -> T {
     }
 }
 
-/// Takes the bars away before the process ends at once.
+/// Takes the bars away before the process ends at once. A terminal that takes nothing more keeps it from nothing.
 pub fn end() {
     if let Some(screen) = SCREEN.get() {
-        let _ = screen.bars.clear();
+        within(END_WITHIN, move || {
+            let _ = screen.bars.clear();
+        });
     }
+}
+
+/// Does something that may never end; returns whether it has, in that time.
+fn within(limit: Duration, work: impl FnOnce() + Send + 'static) -> bool {
+    let (done, ended) = mpsc::channel();
+    let begun = thread::Builder::new().spawn(move || {
+        work();
+        let _ = done.send(());
+    });
+    begun.is_ok() && ended.recv_timeout(limit).is_ok()
 }
 
 #[derive(Clone)]
@@ -140,7 +156,13 @@ struct Shown {
 
 impl TaskObserver for Shown {
     fn progressed(&self, done: usize, total: usize) {
-        if let Some(Bar { bar, .. }) = self.screen.tasks().bars.get(&self.number) {
+        // Whoever writes holds the lock for as long as the terminal takes. What is missed here is drawn with the next.
+        let tasks = match self.screen.tasks.try_lock() {
+            Ok(tasks) => tasks,
+            Err(TryLockError::Poisoned(tasks)) => tasks.into_inner(),
+            Err(TryLockError::WouldBlock) => return,
+        };
+        if let Some(Bar { bar, .. }) = tasks.bars.get(&self.number) {
             let total = count(total);
             if bar.length() != Some(total) {
                 bar.set_length(total);
@@ -243,6 +265,30 @@ mod tests {
         drop(second);
         screen.beside(|| terminal.write_line("done").unwrap());
         assert_eq!(terminal.contents(), "applied 3\ndone");
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn work_goes_on_while_a_terminal_takes_nothing() {
+        let (screen, _) = screen(80);
+        let task = screen.begin(Task::Apply, "shop", 10);
+        let writes = screen.tasks();
+        let goes_on = within(Duration::from_secs(10), move || {
+            task.progressed(1, 10);
+            // It would wait for the terminal to be over.
+            std::mem::forget(task);
+        });
+        assert!(goes_on);
+        drop(writes);
+    }
+
+    #[test]
+    fn what_never_ends_is_not_waited_for() {
+        let (hold, held) = mpsc::channel::<()>();
+        assert!(!within(Duration::from_millis(1), move || {
+            let _ = held.recv();
+        }));
+        drop(hold);
+        assert!(within(Duration::from_secs(10), || {}));
     }
 
     #[tokio::test(start_paused = true)]

@@ -59,7 +59,7 @@ pub struct Intent {
     pub name: String,
 }
 
-/// What a new file may say that has no effect, or another one than it seems: it is written, with a warning.
+/// What a new file may say that has no effect, or another one than it seems: it is written, with a warning, unless it is an error.
 const WITHOUT_EFFECT: &[Code] = &[
     Code::SuspendsNowhere,
     Code::UnknownCluster,
@@ -67,6 +67,7 @@ const WITHOUT_EFFECT: &[Code] = &[
     Code::InVain,
     Code::NamedTwice,
     Code::NoSuchWave,
+    Code::TwoWriters,
 ];
 
 /// A file as it is to be, and the commit that makes it so.
@@ -372,7 +373,10 @@ impl Workspace {
         for finding in &new {
             if finding.code == Code::TakesTurns {
                 output::note(format!("warning: {}", finding.message));
-            } else if here(finding) && WITHOUT_EFFECT.contains(&finding.code) {
+            } else if here(finding)
+                && finding.severity != Severity::Error
+                && WITHOUT_EFFECT.contains(&finding.code)
+            {
                 let hint = finding.hint.as_ref();
                 let hint = hint.map_or_else(String::new, |hint| format!("\nhint: {hint}"));
                 output::note(format!("warning: {}{hint}", finding.message));

@@ -204,13 +204,18 @@ impl Stage {
         self.phase_of(name)
     }
 
-    /// Lets the run in a cluster come to its end.
-    async fn end_run(&self, cluster: &str, how: &str) {
+    /// Writes annotations of the copy in a cluster.
+    pub(crate) fn annotate(&self, cluster: &str, annotations: &Value) {
         let api = &self.world.member(cluster).api;
-        let patch = Patch::Merge(json!({"metadata": {"annotations": {ENDS: how}}}));
+        let patch = Patch::Merge(json!({"metadata": {"annotations": annotations}}));
         let writer = WriteOptions::manager("operator");
         api.patch(&self.resource(), Some("shop"), "train", None, &patch, &writer)
             .unwrap();
+    }
+
+    /// Lets the run in a cluster come to its end.
+    async fn end_run(&self, cluster: &str, how: &str) {
+        self.annotate(cluster, &json!({ENDS: how}));
         until("its pod has ended", || self.running().is_empty()).await;
     }
 

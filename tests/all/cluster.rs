@@ -430,6 +430,25 @@ async fn what_a_server_that_starts_does_not_serve_is_not_known() {
     }
 }
 
+#[tokio::test]
+async fn a_404_from_before_a_server_was_ready_is_not_believed() {
+    let script = Script::default();
+    // It gets ready between the first request and the second.
+    let cluster = script.cluster(|number, request| {
+        let kinds = json!([{"name": "flinkdeployments", "singularName": "", "namespaced": true, "kind": "FlinkDeployment", "verbs": ["watch"]}]);
+        match request.uri().path() {
+            "/readyz" => says(200, &json!("ok")),
+            _ if number == 1 => says(404, &refusal(404, "NotFound", json!({}))),
+            _ => says(200, &json!({"kind": "APIResourceList", "apiVersion": "v1", "groupVersion": "flink.apache.org/v1beta1", "resources": kinds})),
+        }
+    });
+    assert_eq!(
+        cluster.lookup(&flink().gvk).await.unwrap(),
+        Lookup::Served(flink())
+    );
+    assert_eq!(script.asked().len(), 3);
+}
+
 /// Watches against an API server, with a connection that can be disturbed.
 mod watching {
     use super::*;

@@ -215,7 +215,7 @@ async fn each_is_told_what_its_filter_lets_through_in_its_own_words_whatever_the
 async fn what_else_is_wrong_is_added_when_a_notice_is_sent() {
     let (stage, url) = Stage::start().await;
     let (notifier, sending) = start(&format!("- {{name: ours, format: Webhook, url: '{url}'}}\n"));
-    let notifier = notifier.with(Besides::new(|subject| {
+    let notifier = notifier.with(Besides::new(|subject, _| {
         (subject == "Migration shop/orders-to-west").then(|| "1 rollout halted".to_owned())
     }));
     notifier.tell(&notice("Completed", false));
@@ -229,6 +229,33 @@ async fn what_else_is_wrong_is_added_when_a_notice_is_sent() {
     let told = stage.told(2).await;
     assert_eq!(told[0].json()["besides"], "1 rollout halted");
     assert!(told[1].json().get("besides").is_none(), "all else is well");
+}
+
+/// Guards who hears of what: the filter of a receiver may be all that keeps the names of other teams from it.
+#[tokio::test]
+async fn what_else_is_wrong_is_asked_for_by_the_filter_of_who_is_told() {
+    let (stage, url) = Stage::start().await;
+    let lines = format!(
+        "- {{name: all, format: Webhook, url: '{url}/all'}}\n- {{name: shop, format: Webhook, url: '{url}/shop', filter: \
+         {{namespaces: ['shop*']}}}}\n"
+    );
+    let (notifier, sending) = start(&lines);
+    let notifier = notifier.with(Besides::new(|_, filter| {
+        let reached = ["shop", "payments"].into_iter();
+        let reached = reached.filter(|&namespace| filter.reaches(Some(namespace)));
+        let none = filter.reaches(None).then_some("none");
+        Some(reached.chain(none).collect::<Vec<_>>().join(" "))
+    }));
+    notifier.tell(&notice("Completed", false));
+    drop(notifier);
+    sending.end(Duration::from_secs(30)).await;
+    let told = stage.told(2).await;
+    let besides = |path: &str| {
+        let of = told.iter().find(|message| message.path == path);
+        of.unwrap().json()["besides"].as_str().unwrap().to_owned()
+    };
+    assert_eq!(besides("/all"), "shop payments none");
+    assert_eq!(besides("/shop"), "shop");
 }
 
 pub mod with_a_reconciler {

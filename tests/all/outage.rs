@@ -22,6 +22,7 @@ use tokio_util::sync::CancellationToken;
 
 use crate::support::fleet::{Fleet, job};
 use crate::support::git::{Origin, options};
+use crate::support::plane::{NAMESPACE, Plane};
 use crate::support::wait::wait_for;
 
 const CONFIG_MAPS: Resource = Resource::new("", "configmaps");
@@ -311,4 +312,21 @@ async fn a_migration_gets_through_half_a_minute_of_trouble_in_any_phase() {
         );
         fleet.assert_one_writer();
     }
+}
+
+/// Guards the headline: where bindings can't be listed, no workload is known to be unhealthy, and none to be healthy.
+#[tokio::test]
+async fn all_is_not_said_to_be_well_while_bindings_cannot_be_listed() {
+    let world = World::start(WorldOptions::fast());
+    let plane = Plane::on(world.control_plane(), &[NAMESPACE]);
+    let headline = || {
+        let page = plane.origin.read("cutover-status", "STATUS.md").unwrap();
+        page.lines().nth(2).unwrap_or_default().to_owned()
+    };
+    plane.refuse(&["GET /apis/work.karmada.io/v1alpha2/resourcebindings"]);
+    plane.run().await;
+    assert_eq!(headline(), "**Which workloads are healthy is not known.**");
+    plane.refuse(&[]);
+    plane.run().await;
+    assert_eq!(headline(), "**All is well.**");
 }

@@ -6,7 +6,9 @@ use std::time::Duration;
 
 use cutover::api::Phase;
 use cutover::sandbox::member::batch::{Kind, SERVICES};
+use cutover::sandbox::member::kafka_connect::FAILS;
 use cutover::sandbox::member::pipeline::DRAINS;
+use serde_json::json;
 
 use crate::batch::{Stage, migration, template};
 use crate::support::wait::until;
@@ -69,6 +71,36 @@ async fn a_service_moves_back_as_it_has_come() {
         assert_eq!(ledger.verdict().runs.len(), 3, "{}: {ledger}", kind.kind);
         assert_eq!(stage.running(), [from], "{}", kind.kind);
     }
+}
+
+/// Guards the condition in `suspendedWhen` of `KafkaConnect`: the status of a reconciliation that failed says no replicas, too, while
+/// the workers were told nothing, and one that ends by itself would be made again.
+#[tokio::test]
+async fn a_kafka_connect_whose_operator_fails_is_not_taken_for_stopped() {
+    let kind = kind("KafkaConnect");
+    let (stage, from) = Stage::set(kind).await;
+    stage.annotate(from, &json!({FAILS: "true"}));
+    let _running = stage.plane.start();
+    stage.plane.push(&[("move.yaml", &migration(kind, from, ""))]);
+    let is_waited_for = || {
+        let status = stage.status();
+        let reason = status["waitingFor"]["reason"].as_str().unwrap_or_default();
+        reason.contains("not suspended yet")
+    };
+    until("its workers are waited for", is_waited_for).await;
+    let status = stage.copy(from)["status"].clone();
+    assert_eq!(status["replicas"], 0, "{status:#}");
+    assert_eq!(status["conditions"][0]["type"], "NotReady", "{status:#}");
+    assert_eq!(stage.running(), [from]);
+    stage.annotate(from, &json!({FAILS: null}));
+    assert_eq!(
+        stage.end_of("move").await,
+        Phase::Completed,
+        "{:#}",
+        stage.status()
+    );
+    stage.is_clean();
+    assert_eq!(stage.running(), [other(from)]);
 }
 
 /// Guards the grace that `suspend` of Pipeline writes, and `drainedOnPause` in its `suspendedWhen`: by its own grace it is paused

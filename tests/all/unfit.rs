@@ -17,6 +17,7 @@ use crate::support::server::{On, on_both_servers};
 on_both_servers![
     a_profile_that_does_not_fit_its_crd_is_not_applied,
     only_a_profile_that_changes_waits_for_a_crd_that_cannot_be_read,
+    a_plan_goes_by_the_versions_that_a_crd_will_have,
 ];
 
 const MOVE: &str = "orders-to-west";
@@ -141,6 +142,41 @@ async fn only_a_profile_that_changes_waits_for_a_crd_that_cannot_be_read(on: On)
     assert_eq!(
         healthy_when(&plane),
         Some("object.status.phase == 'Running'".into())
+    );
+}
+
+async fn a_plan_goes_by_the_versions_that_a_crd_will_have(on: On) {
+    let plane = plane(on, PROFILE);
+    let older = "  versions:
+  - name: v1beta1
+    served: true
+    storage: false
+    schema:
+      openAPIV3Schema:
+        type: object
+        properties:
+          spec: {type: object, properties: {running: {type: boolean}}}
+          status: {type: object, properties: {phase: {type: string}, phaze: {type: string}}}
+";
+    plane.push(&[("crd.yaml", &CRD.replace("  versions:\n", older))]);
+    let summary = plane.run().await;
+    assert!(summary.is_clean(), "{summary:?}");
+    let planned = async |profile: &str, crd: &str| {
+        plane.push(&[("profile.yaml", profile), ("crd.yaml", crd)]);
+        let planned = plane.plan().await;
+        let change = planned.iter().find(|change| change.key.kind == "WorkloadProfile");
+        match change.map(|change| &change.action) {
+            Some(Action::Blocked { reason }) => reason.clone(),
+            other => format!("{other:?}"),
+        }
+    };
+    let of_old = PROFILE.replace("status.phase == 'Up'", "status.phaze == 'Up'");
+    let kept = planned(&of_old, &CRD.replace("  versions:\n", older)).await;
+    assert!(!kept.contains("status.phaze"), "{kept}");
+    let dropped = planned(&of_old, CRD).await;
+    assert!(
+        dropped.contains("spec.healthyWhen names status.phaze, which is not a field"),
+        "{dropped}"
     );
 }
 

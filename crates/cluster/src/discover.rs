@@ -206,13 +206,13 @@ impl Discovery {
 }
 
 /// Returns the answer for a path of discovery; `None`: nothing is served there. A server that starts doesn't know yet what it will
-/// serve: its 404 says nothing.
+/// serve: its 404 says nothing, nor does one from before it said that it is ready.
 async fn of_ready(cluster: &Cluster, call: &str, path: &str) -> Result<Option<Value>> {
-    let answer = get(cluster, call, path).await?;
-    if answer.is_none() {
-        is_ready(cluster, call).await?;
+    if let Some(answer) = get(cluster, call, path).await? {
+        return Ok(Some(answer));
     }
-    Ok(answer)
+    is_ready(cluster, call).await?;
+    get(cluster, call, path).await
 }
 
 /// Fails where a server says that it is not ready, or says nothing. One that has no such path, or doesn't tell everybody, is taken for

@@ -4,6 +4,7 @@ use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use super::overview::Seen;
+use cutover_cluster::off_the_runtime;
 use cutover_core::report::Headlines;
 use cutover_forge::notify::Besides;
 
@@ -13,9 +14,13 @@ const SERVES: Duration = Duration::from_millis(500);
 /// Returns what adds to notices what else isn't well.
 pub(super) fn besides(seen: Seen) -> Besides {
     let look = Mutex::new(Look { seen, last: None });
-    Besides::new(move |subject| {
-        let mut look = look.lock().unwrap_or_else(PoisonError::into_inner);
-        look.headlines(Instant::now()).besides(subject)
+    Besides::new(move |subject, filter| {
+        // Everything is gone through for it.
+        off_the_runtime(|| {
+            let mut look = look.lock().unwrap_or_else(PoisonError::into_inner);
+            let headlines = look.headlines(Instant::now());
+            headlines.besides(subject, |namespace| filter.reaches(namespace))
+        })
     })
 }
 

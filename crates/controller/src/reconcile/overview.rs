@@ -24,13 +24,16 @@ pub struct Reports {
     pub unread: watch::Receiver<Option<Timestamp>>,
 }
 
+/// Which workloads are not healthy; `None`: that is not known yet.
+pub(super) type Unwell = Option<Vec<UnhealthyWorkload>>;
+
 /// What an overview is made of.
 #[derive(Clone, Debug)]
 pub(super) struct Seen {
     observer: Observer,
     reports: Vec<Reports>,
     left_behind: watch::Receiver<Vec<LeftBehind>>,
-    unhealthy: watch::Receiver<Vec<UnhealthyWorkload>>,
+    unhealthy: watch::Receiver<Unwell>,
     web: Option<Web>,
     branch: Option<String>,
 }
@@ -38,7 +41,7 @@ pub(super) struct Seen {
 impl Seen {
     pub(super) fn new(observer: Observer, reports: Vec<Reports>) -> Self {
         let (_nobody, left_behind) = watch::channel(Vec::new());
-        let (_nobody, unhealthy) = watch::channel(Vec::new());
+        let (_nobody, unhealthy) = watch::channel(Some(Vec::new()));
         Self {
             observer,
             reports,
@@ -65,7 +68,7 @@ impl Seen {
     }
 
     /// Tells which workloads are unhealthy, too.
-    pub(super) fn with_unhealthy(self, unhealthy: watch::Receiver<Vec<UnhealthyWorkload>>) -> Self {
+    pub(super) fn with_unhealthy(self, unhealthy: watch::Receiver<Unwell>) -> Self {
         Self { unhealthy, ..self }
     }
 
@@ -109,11 +112,12 @@ impl Seen {
             syncs,
             left_behind: left_behind.into_iter().map(left_overview).collect(),
             has_unknown_intents: self.has_unknown_intents(),
+            has_unknown_health: unhealthy.is_none(),
             web: self.web.clone(),
             // One that this release can't read is left out.
             ..Overview::of_intents(|kind| self.observer.list(api::GROUP, kind), |_, _, _| {})
         };
-        overview.with_unhealthy(unhealthy)
+        overview.with_unhealthy(unhealthy.unwrap_or_default())
     }
 }
 

@@ -13,7 +13,7 @@ use tokio::sync::watch;
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
-use super::overview::{Reports, Seen};
+use super::overview::{Reports, Seen, Unwell};
 use super::records::parse;
 use super::refusals::Refusals;
 use super::sync::LeftBehind;
@@ -21,7 +21,7 @@ use crate::telemetry::{PUBLISH, Telemetry};
 use cutover_cluster::{Observer, off_the_runtime};
 use cutover_core::api;
 use cutover_core::error::Error;
-use cutover_core::report::{self, CommitText, Ended, Overview, TrailerKey, UnhealthyWorkload, Urgency, Web};
+use cutover_core::report::{self, CommitText, Ended, Overview, TrailerKey, Urgency, Web};
 use cutover_git::{self as repo, Branch, Draft, Files, Message, Published, Repo, Squashed, Trailer};
 use cutover_http::Backoff;
 
@@ -81,7 +81,7 @@ impl Publisher {
 
     /// Publishes which workloads are unhealthy, too.
     #[must_use]
-    pub(super) fn with_unhealthy(self, unhealthy: watch::Receiver<Vec<UnhealthyWorkload>>) -> Self {
+    pub(super) fn with_unhealthy(self, unhealthy: watch::Receiver<Unwell>) -> Self {
         Self {
             seen: self.seen.with_unhealthy(unhealthy),
             ..self

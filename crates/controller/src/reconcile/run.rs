@@ -308,8 +308,11 @@ async fn work_once(
         }
         // What has been unhealthy all the time: what was only just changed may still be on its way.
         let still = unhealthy::at_present(&layout.observer).await;
-        let still = still.into_iter().filter_map(|one| one.as_before(&before));
-        let (_, still) = watch::channel(still.collect());
+        let still = before.zip(still).map(|(before, still)| {
+            let still = still.into_iter().filter_map(|one| one.as_before(&before));
+            still.collect::<Vec<_>>()
+        });
+        let (_, still) = watch::channel(still);
         if let Some(mut saying) = saying(&options, &settings.config) {
             saying.say(&layout.seen().with_unhealthy(still.clone()).overview());
         }
@@ -410,6 +413,7 @@ impl Layout {
             fits: Fits::default(),
             metrics: Arc::clone(&options.metrics),
             telemetry: options.telemetry.clone(),
+            // Of unhealthy workloads nothing is said in between: one run knows at its end which of them were so all the time.
             notifier: options
                 .notifier
                 .clone()

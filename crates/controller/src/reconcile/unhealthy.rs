@@ -13,8 +13,9 @@ use tokio::sync::watch;
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
+use super::overview::Unwell;
 use cutover_base::packed::View;
-use cutover_cluster::Observer;
+use cutover_cluster::{KindState, Observer};
 use cutover_core::api;
 use cutover_core::report::{Copies, UnhealthyWorkload};
 use cutover_karmada::meta::BINDING_ID;
@@ -28,7 +29,7 @@ const A_WHILE: Duration = Duration::from_secs(15);
 const GATHER: Duration = Duration::from_secs(1);
 /// How long the first list is waited for, before anything is looked at.
 const LISTED_WITHIN: Duration = Duration::from_secs(10);
-/// How long the first lists are waited for by who looks once.
+/// How long lists that failed are waited for by who looks once.
 const FIRST_LISTS: Duration = Duration::from_secs(1);
 
 /// Follows the health of the copies of all workloads.
@@ -39,7 +40,7 @@ pub(super) struct Unhealthy {
     suspects: BTreeSet<ObjectKey>,
     steady: Steady,
     has_listed: bool,
-    reported: watch::Sender<Vec<UnhealthyWorkload>>,
+    reported: watch::Sender<Unwell>,
 }
 
 /// What has to be looked at again.
@@ -74,12 +75,12 @@ impl Unhealthy {
             suspects: BTreeSet::new(),
             steady: Steady::default(),
             has_listed: false,
-            reported: watch::Sender::new(Vec::new()),
+            reported: watch::Sender::new(None),
         }
     }
 
-    /// Returns where the workloads are reported that have been unhealthy for a while.
-    pub(super) fn reported(&self) -> watch::Receiver<Vec<UnhealthyWorkload>> {
+    /// Returns where the workloads are reported that have been unhealthy for a while; nothing before the first list was looked through.
+    pub(super) fn reported(&self) -> watch::Receiver<Unwell> {
         self.reported.subscribe()
     }
 
@@ -118,8 +119,8 @@ impl Unhealthy {
                         look_at = None;
                         self.look(std::mem::take(&mut dirty), now);
                     }
-                    if self.steady.settle(now) {
-                        self.reported.send_replace(self.steady.settled());
+                    if self.steady.settle(now) && self.has_listed {
+                        self.reported.send_replace(Some(self.steady.settled()));
                     }
                 }
             }
@@ -155,7 +156,7 @@ impl Unhealthy {
             }
         }
         if is_first {
-            self.reported.send_replace(self.steady.settled());
+            self.reported.send_replace(Some(self.steady.settled()));
         }
     }
 }
@@ -172,21 +173,34 @@ async fn until(due: Option<Instant>) {
     }
 }
 
-/// Returns the workloads that are not healthy right now, by what is cached, once the first lists are there.
-pub(super) async fn at_present(observer: &Observer) -> Vec<UnhealthyWorkload> {
-    let is_known = |observer: &Observer| {
+/// Returns the workloads that are not healthy right now, by what is cached, once the first lists are there; `None` without them.
+pub(super) async fn at_present(observer: &Observer) -> Unwell {
+    let all = |observer: &Observer, is: fn(&KindState) -> bool| {
         let mut states = [BINDINGS, CLAIMS]
             .into_iter()
             .map(|(group, kind)| observer.state(group, kind));
-        states.all(|state| state.is_none_or(|state| state.is_settled()))
+        states.all(|state| state.as_ref().is_none_or(is))
     };
-    observer.until(FIRST_LISTS, is_known).await;
+    let is_heard = |state: &KindState| !matches!(state, KindState::Waiting);
+    observer
+        .until(LISTED_WITHIN, |observer| all(observer, is_heard))
+        .await;
+    observer
+        .until(FIRST_LISTS, |observer| all(observer, KindState::is_settled))
+        .await;
+    let was_listed = |state: &KindState| match state {
+        KindState::Synced { .. } | KindState::NotServed => true,
+        KindState::Failing { synced_at, .. } => synced_at.is_some(),
+        KindState::Waiting => false,
+    };
+    if !all(observer, was_listed) {
+        return None;
+    }
     let claims = observer.list(CLAIMS.0, CLAIMS.1);
     let keys = observer.keys(BINDINGS.0, BINDINGS.1);
     let suspects = keys.iter().filter(|key| is_suspect(observer, key));
-    suspects
-        .filter_map(|key| unhealthy(observer, key, &claims))
-        .collect()
+    let seen = suspects.filter_map(|key| unhealthy(observer, key, &claims));
+    Some(seen.collect())
 }
 
 /// Returns whether a copy is reported as not healthy or not applied, without unpacking the binding.

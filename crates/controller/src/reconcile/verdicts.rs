@@ -181,5 +181,14 @@ mod tests {
         assert_eq!(well, ("All is well".to_owned(), None));
         assert_eq!(said(12, pending, "1 object"), ("1 object".to_owned(), None));
         assert_eq!(said(13, pending, "1 intent"), ("1 intent".to_owned(), None));
+        let failed = |name: &str| format!("Migration shop/{name} failed, and 1 more like it");
+        for (second, name) in [(14, "orders-1"), (15, "orders-2"), (16, "orders2")] {
+            let note = failed(name);
+            assert_eq!(
+                said(second, Outcome::Failure, &note),
+                (note.clone(), None),
+                "another one"
+            );
+        }
     }
 }

@@ -69,12 +69,16 @@ impl Filter {
     pub fn lets_through(&self, notice: &Notice) -> bool {
         let among =
             |wanted: &[String], found: &str| wanted.is_empty() || wanted.iter().any(|one| one == found);
-        let namespace = notice.namespace.as_deref().unwrap_or_default();
-        let here = self.namespaces.is_empty() || self.namespaces.iter().any(|one| glob::name(one, namespace));
         (notice.told.warning || !self.warnings_only)
             && among(&self.kinds, &notice.kind)
             && among(&self.reasons, &notice.told.reason)
-            && here
+            && self.reaches(notice.namespace.as_deref())
+    }
+
+    /// Returns whether who is told may hear of what is in a namespace; `None`: of what is in none.
+    pub fn reaches(&self, namespace: Option<&str>) -> bool {
+        let namespace = namespace.unwrap_or_default();
+        self.namespaces.is_empty() || self.namespaces.iter().any(|one| glob::name(one, namespace))
     }
 }
 

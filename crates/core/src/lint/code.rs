@@ -95,7 +95,7 @@ rules! {
     UnknownCluster = 117, "unknown-cluster", Warning, "One object alone names the cluster, and others name one whose name is nearly the same.";
     GoesNowhere = 118, "goes-nowhere", Error, "A Migration names one cluster as its source and as its target.";
     ShortTimeout = 119, "short-timeout", Note, "The time in which something must become healthy is shorter than the time for which it must stay healthy: the second begins where the first ends.";
-    TwoWriters = 120, "two-writers", Error, "An intent would let two copies of a workload with state run: it is refused.";
+    TwoWriters = 120, "two-writers", Error, "An intent would let two copies of a workload with state run: it is refused. A warning by a built-in profile, for the control plane may have another one.";
     BadMoves = 121, "bad-moves", Error, "An evacuation or a rebalance asks for something that can't be done.";
     UnknownKind = 122, "unknown-kind", Warning, "An intent selects a kind of which the repository defines no object.";
     ToleratesCordon = 123, "tolerates-cordon", Warning, "A policy tolerates the taint by which an evacuation keeps new work off its cluster.";

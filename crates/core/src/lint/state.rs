@@ -1,7 +1,8 @@
 //! What can't be asked for a workload with state, as far as its profile is built in or in the repository: two copies of it would
-//! write. A reconciler refuses the same before it touches anything.
+//! write. A reconciler refuses the same before it touches anything. By a built-in profile it is a warning: another repository may have
+//! put one in its place, which says that there is no state.
 
-use super::{Code, Finding};
+use super::{Code, Finding, Severity};
 use crate::api::{self, GROUP, MigrationSpec, ReplicaShiftSpec, WorkloadProfile};
 use crate::intent::{migration, shift};
 use crate::manifest::{Manifest, Set};
@@ -12,13 +13,17 @@ pub(super) fn check(set: &Set, findings: &mut Vec<Finding>) {
     let given = profiles(set);
     // What can't be read is the schema's to tell.
     let of = |name: Option<&str>, gvk: Gvk| profile::find(&given, name, &gvk).ok().flatten();
+    let is_given = |profile: &WorkloadProfile| {
+        let mut given = given.iter();
+        given.any(|one| one.metadata.name == profile.metadata.name && one.spec == profile.spec)
+    };
     for intent in set.of_kind(GROUP, "Migration") {
         let spec = intent.value.get("spec").cloned().unwrap_or_default();
         if let Ok(spec) = serde_json::from_value::<MigrationSpec>(spec)
             && let Some(profile) = of(spec.profile.as_deref(), spec.workload.gvk())
             && let Some(wrong) = migration::two_writers(&spec, &profile.spec)
         {
-            findings.push(refused(intent, "/spec/strategy", wrong));
+            findings.push(refused(intent, "/spec/strategy", wrong, is_given(&profile)));
         }
     }
     for intent in set.of_kind(GROUP, "ReplicaShift") {
@@ -27,7 +32,7 @@ pub(super) fn check(set: &Set, findings: &mut Vec<Finding>) {
             && let Some(profile) = of(None, spec.workload.gvk())
             && let Some(wrong) = shift::two_writers(&spec, &profile.spec)
         {
-            findings.push(refused(intent, "/spec/workload/kind", wrong));
+            findings.push(refused(intent, "/spec/workload/kind", wrong, is_given(&profile)));
         }
     }
 }
@@ -40,7 +45,19 @@ pub(super) fn profiles(set: &Set) -> Vec<WorkloadProfile> {
         .collect()
 }
 
-fn refused(intent: &Manifest, place: &str, wrong: api::Finding) -> Finding {
-    let message = format!("{} is refused: {}", intent.key, wrong.message);
-    Finding::new(Code::TwoWriters, intent.location(place), message).maybe_hint(wrong.hint)
+/// `is_given`: by a profile of the repository.
+fn refused(intent: &Manifest, place: &str, wrong: api::Finding, is_given: bool) -> Finding {
+    let (severity, unless) = if is_given {
+        (Severity::Error, "")
+    } else {
+        (
+            Severity::Warning,
+            ", unless the control plane has another profile for it",
+        )
+    };
+    let message = format!("{} is refused{unless}: {}", intent.key, wrong.message);
+    Finding {
+        severity,
+        ..Finding::new(Code::TwoWriters, intent.location(place), message).maybe_hint(wrong.hint)
+    }
 }

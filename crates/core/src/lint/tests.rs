@@ -701,10 +701,33 @@ fn a_plan_whose_workload_never_leaves_is_found() {
 #[test]
 fn what_would_let_two_copies_with_state_run_is_refused_by_the_profiles_that_are_known() {
     insta::assert_snapshot!(check_text(&format!("{MIGRATION}  strategy: StartFirst\n{ORDERS}")), @r"
-    error[CUT0120]: Migration shop/orders-to-west is refused: strategy StartFirst lets two copies run, and this kind of workload has state
+    warning[CUT0120]: Migration shop/orders-to-west is refused, unless the control plane has another profile for it: strategy StartFirst lets two copies run, and this kind of workload has state
       --> a.yaml:8:13
     hint: leave spec.strategy out
     ");
+    // A profile of the repository is the one that counts.
+    let flink = &crate::profile::built_in().unwrap()[0];
+    assert!(flink.spec.stateful);
+    let of = |stateful: bool| {
+        let mut profile = serde_json::to_value(flink).unwrap();
+        profile["apiVersion"] = "cutover.dev/v1alpha1".into();
+        profile["kind"] = "WorkloadProfile".into();
+        profile["metadata"] = serde_json::json!({"name": "flink"});
+        profile["spec"]["stateful"] = stateful.into();
+        let found = check_text(&format!(
+            "{MIGRATION}  strategy: StartFirst\n{ORDERS}---\n{profile}\n"
+        ));
+        found
+            .lines()
+            .find(|line| line.contains("CUT0120"))
+            .map(str::to_owned)
+    };
+    let found = of(true).unwrap();
+    assert!(
+        found.starts_with("error[CUT0120]: Migration shop/orders-to-west is refused: strategy StartFirst"),
+        "{found}"
+    );
+    assert_eq!(of(false), None);
     let shift = |kind: &str| {
         check_text(&format!(
             "apiVersion: cutover.dev/v1alpha1\nkind: ReplicaShift\nmetadata: {{name: web, namespace: shop}}\nspec:\n  \
@@ -713,7 +736,7 @@ fn what_would_let_two_copies_with_state_run_is_refused_by_the_profiles_that_are_
         ))
     };
     insta::assert_snapshot!(shift("StatefulSet"), @r"
-    error[CUT0120]: ReplicaShift shop/web is refused: a StatefulSet has state: a second copy would lose or fork it
+    warning[CUT0120]: ReplicaShift shop/web is refused, unless the control plane has another profile for it: a StatefulSet has state: a second copy would lose or fork it
       --> a.yaml:5:41
     hint: move it whole, with its state: cutover migrate
     ");

@@ -142,7 +142,7 @@ pub(super) struct Known {
     /// By how much the status is behind Git, if it is.
     pub behind: Option<String>,
     /// What could not be seen.
-    pub unknown: Option<&'static str>,
+    pub unknown: Vec<String>,
 }
 
 /// One thing to say, and how urgent it is.
@@ -155,6 +155,29 @@ struct Item {
     /// The intent, sync or workload that it is about: `Migration shop/orders-to-west`. Empty: everything.
     about: String,
     outcome: Outcome,
+}
+
+impl Item {
+    /// Returns the namespace of what it is about.
+    fn namespace(&self) -> Option<&str> {
+        let (_, place) = self.about.split_once(' ')?;
+        Some(place.split_once('/')?.0)
+    }
+}
+
+impl Overview {
+    /// Returns what has not been seen yet, so that nothing else may be wrong and not be known.
+    pub(super) fn unknown(&self) -> Vec<String> {
+        let all = [
+            (self.has_unknown_intents, "how some intents stand is not known"),
+            (
+                self.has_unknown_health,
+                "which workloads are healthy is not known",
+            ),
+        ];
+        let unknown = all.into_iter().filter(|(is_so, _)| *is_so);
+        unknown.map(|(_, text)| text.to_owned()).collect()
+    }
 }
 
 /// What sums everything up.
@@ -202,9 +225,7 @@ impl Headlines {
             ailing: 0,
             idle_since: None,
             behind: None,
-            unknown: overview
-                .has_unknown_intents
-                .then_some("how some intents stand is not known"),
+            unknown: overview.unknown(),
         };
         let mut all = Self::new(overview, &known);
         for one in &overview.unhealthy {
@@ -223,15 +244,15 @@ impl Headlines {
     }
 
     /// Returns what isn't well beside an intent or a sync, `Migration shop/orders-to-west`, and beside its workloads; nothing where
-    /// all else is well.
-    pub fn besides(&self, subject: &str) -> Option<String> {
+    /// all else is well. `reaches` says of which namespaces it may be; what is in none has none.
+    pub fn besides(&self, subject: &str, reaches: impl Fn(Option<&str>) -> bool) -> Option<String> {
         let own = self.workloads.get(subject);
         let is_own =
             |about: &String| about == subject || own.is_some_and(|workloads| workloads.contains(about));
         let rest = self
             .items
             .iter()
-            .filter(|item| !item.rank.is_well() && !is_own(&item.about));
+            .filter(|item| !item.rank.is_well() && !is_own(&item.about) && reaches(item.namespace()));
         let said = parts(rest.collect()).join("; ");
         (!said.is_empty()).then(|| note_text(&capitalized(&said)))
     }

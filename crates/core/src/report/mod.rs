@@ -110,6 +110,8 @@ pub struct Overview {
     pub unhealthy: Vec<UnhealthyWorkload>,
     /// The control plane has not told yet which intents of some kind there are.
     pub has_unknown_intents: bool,
+    /// The control plane has not told yet how the copies of workloads are: that none is unhealthy is not known.
+    pub has_unknown_health: bool,
     /// Where people see the repository, if that is known.
     pub web: Option<Web>,
 }

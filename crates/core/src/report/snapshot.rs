@@ -58,6 +58,9 @@ pub struct Snapshot {
     pub(super) left_behind: Vec<LeftSnapshot>,
     /// Workloads with a copy that has not been healthy for a while.
     pub(super) unhealthy: Option<UnhealthySnapshot>,
+    /// What the control plane had not told yet.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub(super) unknown: Vec<String>,
     /// What runs where, read from the control plane; not on the status branch.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub(super) workloads: Vec<WorkloadCopies>,
@@ -357,6 +360,7 @@ impl Snapshot {
             failover_plans: sorted(&overview.failover_plans, FailoverSnapshot::of),
             left_behind: overview.left_behind.iter().map(LeftSnapshot::of).collect(),
             unhealthy: UnhealthySnapshot::of(&overview.unhealthy),
+            unknown: overview.unknown(),
             workloads: Vec::new(),
             workloads_unknown: None,
         }

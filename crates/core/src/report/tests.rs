@@ -57,6 +57,7 @@ fn overview(migrations: Vec<Migration>) -> Overview {
         left_behind: Vec::new(),
         unhealthy: Vec::new(),
         has_unknown_intents: false,
+        has_unknown_health: false,
         web: None,
     }
 }
@@ -573,7 +574,11 @@ fn beside_one_intent_or_sync_what_else_is_not_well_is_said_and_its_own_story_is_
         workload: WorkloadKey::new("shop", "FlinkDeployment", "orders"),
         clusters: vec!["west".to_owned()],
     }];
-    let besides = |subject: &str| Headlines::of(&all).besides(subject).unwrap_or_default();
+    let anywhere = |_: Option<&str>| true;
+    let besides = |subject: &str| {
+        let besides = Headlines::of(&all).besides(subject, anywhere);
+        besides.unwrap_or_default()
+    };
     assert_snapshot!(
         ["Migration shop/orders-to-west", "Migration shop/bills-to-west", "Sync fleet"].map(besides).join("\n"), @"
     1 problem in the desired state
@@ -582,9 +587,70 @@ fn beside_one_intent_or_sync_what_else_is_not_well_is_said_and_its_own_story_is_
     ");
     let well = overview(vec![completed()]);
     assert_eq!(
-        Headlines::of(&well).besides("Migration shop/orders-to-west"),
+        Headlines::of(&well).besides("Migration shop/orders-to-west", anywhere),
         None
     );
+}
+
+#[test]
+fn beside_something_only_what_is_in_the_namespaces_of_who_is_told_is_said() {
+    let there = |namespace: &str, name: &str| {
+        let mut one = migration(json!({"phase": "Failed", "attempt": 1}));
+        one.metadata.namespace = Some(namespace.to_owned());
+        one.metadata.name = Some(name.to_owned());
+        one
+    };
+    let mut all = overview(vec![
+        there("shop", "orders-to-west"),
+        there("payments", "ledger-to-west"),
+    ]);
+    all.syncs[0].held_back.push(HeldObject {
+        object: ObjectKey {
+            group: String::new(),
+            kind: "ConfigMap".to_owned(),
+            namespace: Some("payments".to_owned()),
+            name: "a".to_owned(),
+        },
+        by: "Migration payments/ledger-to-west".to_owned(),
+    });
+    all.unhealthy = vec![UnhealthyWorkload {
+        workload: WorkloadKey::new("payments", "Deployment", "web"),
+        clusters: vec!["west".to_owned()],
+    }];
+    let besides = |namespace: &'static str| {
+        Headlines::of(&all).besides("Migration shop/bills-to-west", |one| one == Some(namespace))
+    };
+    assert_eq!(
+        besides("shop").as_deref(),
+        Some("Migration shop/orders-to-west failed")
+    );
+    assert_eq!(
+        besides("payments").as_deref(),
+        Some("Migration payments/ledger-to-west failed; 1 workload unhealthy in a cluster")
+    );
+    assert_eq!(besides("lab"), None);
+    let of_no_namespace = Headlines::of(&all).besides("Migration shop/bills-to-west", |one| one.is_none());
+    assert_eq!(of_no_namespace.as_deref(), Some("1 change held back"));
+}
+
+#[test]
+fn all_is_well_only_where_it_is_known_how_workloads_are() {
+    let unknown = Overview {
+        has_unknown_health: true,
+        ..overview(vec![completed()])
+    };
+    let text = "Which workloads are healthy is not known";
+    assert_eq!(headline::headline(&unknown), text);
+    let page = page(&unknown);
+    assert!(page.contains(&format!("**{text}.**")), "{page}");
+    // The status branch says so to who reads it without a control plane.
+    let files = status_tree(&unknown).unwrap();
+    let snapshot = files.get(SNAPSHOT_FILE).map(Vec::as_slice);
+    let recorded = View::recorded(snapshot, Overview::default()).unwrap();
+    let dashboard = recorded.dashboard();
+    let said = anstream::adapter::strip_str(&dashboard.text(&Layout::at(NOW))).to_string();
+    assert!(said.starts_with(&format!("{text}\n")), "{said}");
+    assert!(!dashboard.is_well());
 }
 
 #[test]

@@ -48,6 +48,7 @@ impl View {
             view.snapshot.syncs = read.syncs;
             view.snapshot.left_behind = read.left_behind;
             view.snapshot.unhealthy = read.unhealthy;
+            view.snapshot.unknown = read.unknown;
         }
         Ok(view)
     }
@@ -62,6 +63,7 @@ impl View {
             syncs: Vec::new(),
             left_behind: Vec::new(),
             unhealthy: Vec::new(),
+            has_unknown_health: false,
             ..self.intents.clone()
         };
         intents.retain(wanted);
@@ -131,6 +133,7 @@ impl View {
             syncs: plain(&self.snapshot.syncs),
             left_behind: plain(&self.snapshot.left_behind),
             unhealthy: self.snapshot.unhealthy.as_ref().map(plain),
+            unknown: plain(&self.snapshot.unknown),
             named: intents.workloads_named(),
             intents,
             copies: self.copies.as_ref().map(|copies| Copies {

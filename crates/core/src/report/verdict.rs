@@ -48,9 +48,25 @@ impl Verdict {
 
     /// Returns whether it says the same of the same commit, but for numbers.
     pub fn differs_in_numbers_only(&self, other: &Self) -> bool {
-        let words = |one: &Self| one.note.replace(|c: char| c.is_ascii_digit(), "");
+        // A number in a name is part of it.
+        let is_number = |word: &str| {
+            let word = word.trim_end_matches([',', ';']);
+            !word.is_empty() && word.bytes().all(|byte| byte.is_ascii_digit())
+        };
+        let words = |note: &str| -> Vec<String> {
+            let words = note.split(' ');
+            words
+                .map(|word| {
+                    if is_number(word) {
+                        String::new()
+                    } else {
+                        word.to_owned()
+                    }
+                })
+                .collect()
+        };
         (&self.subject, self.outcome, &self.revision) == (&other.subject, other.outcome, &other.revision)
-            && words(self) == words(other)
+            && words(&self.note) == words(&other.note)
     }
 }
 

@@ -11,7 +11,7 @@ use std::time::Duration;
 use tokio::sync::mpsc;
 use tokio::task::JoinSet;
 
-use cutover_core::config::{Receiver, Receivers};
+use cutover_core::config::{Filter, Receiver, Receivers};
 use cutover_core::error::Error;
 use cutover_core::report::Notice;
 use cutover_http::RetryPolicy;
@@ -29,9 +29,11 @@ pub struct Notifier {
     besides: Option<Besides>,
 }
 
-/// Says what isn't well beside what a notice is about, by its subject: `Migration shop/orders-to-west`.
+/// Says what isn't well beside what a notice is about, by its subject, `Migration shop/orders-to-west`, to who has such a filter.
 #[derive(Clone)]
-pub struct Besides(Arc<dyn Fn(&str) -> Option<String> + Send + Sync>);
+pub struct Besides(Arc<Says>);
+
+type Says = dyn Fn(&str, &Filter) -> Option<String> + Send + Sync;
 
 /// One receiver, and the way to it.
 #[derive(Debug)]
@@ -44,6 +46,7 @@ struct Line {
 #[derive(Debug)]
 struct Left {
     notice: Notice,
+    filter: Filter,
     besides: Option<Besides>,
 }
 
@@ -85,6 +88,7 @@ impl Notifier {
         {
             let left = Left {
                 notice: notice.clone(),
+                filter: line.receiver.filter.clone(),
                 besides: self.besides.clone(),
             };
             if line.queue.try_send(left).is_err() {
@@ -96,7 +100,7 @@ impl Notifier {
 }
 
 impl Besides {
-    pub fn new(says: impl Fn(&str) -> Option<String> + Send + Sync + 'static) -> Self {
+    pub fn new(says: impl Fn(&str, &Filter) -> Option<String> + Send + Sync + 'static) -> Self {
         Self(Arc::new(says))
     }
 }
@@ -111,7 +115,7 @@ impl Left {
     fn into_notice(self) -> Notice {
         let besides = self
             .besides
-            .and_then(|besides| (besides.0)(&self.notice.subject()));
+            .and_then(|besides| (besides.0)(&self.notice.subject(), &self.filter));
         Notice {
             besides,
             ..self.notice

@@ -3,7 +3,8 @@
 //! After strimzi/strimzi-kafka-operator@1.2.0: `KafkaConnectAssemblyOperator.java` (`createOrUpdate`), `AbstractConnectOperator.java`
 //! (`reconcilePodSet`) and `AbstractOperator.java` (one reconciliation at a time; a pause). A reconciliation works on the object that it
 //! began with, waits for the workers that are to be ready, not for those that end, and writes the status last: the number of replicas
-//! repeats what was asked for. What comes meanwhile is looked at after it.
+//! repeats what was asked for. What comes meanwhile is looked at after it. The annotation [`FAILS`] lets reconciliations fail before the
+//! workers are told anything: the status repeats the request then, too, and the next one is begun soon.
 
 use jiff::Timestamp;
 use kube::ResourceExt;
@@ -18,6 +19,9 @@ use super::{Context, PodView, Timings, later};
 /// Its operator leaves an object with it as it is.
 const PAUSED: &str = "strimzi.io/pause-reconciliation";
 
+/// Reconciliations of an object with it (`"true"`) fail.
+pub const FAILS: &str = "sandbox.cutover.dev/fails";
+
 /// What of an object the operator acts on.
 #[derive(Clone, Debug)]
 pub struct Seen {
@@ -25,6 +29,7 @@ pub struct Seen {
     generation: i64,
     replicas: usize,
     is_paused: bool,
+    fails: bool,
 }
 
 /// A reconciliation that is under way.
@@ -41,6 +46,8 @@ pub struct KafkaConnect {
     work: Option<Work>,
     /// The generation and the replicas of the last reconciliation.
     done: Option<(i64, usize)>,
+    /// That reconciliation failed.
+    failed: bool,
     /// The status is that of a pause.
     is_paused: bool,
     conditions: Conditions,
@@ -49,9 +56,10 @@ pub struct KafkaConnect {
 
 impl KafkaConnect {
     fn step(&mut self, seen: &Seen, timings: &Timings, now: Timestamp) {
-        let is_done = self
-            .done
-            .is_some_and(|(generation, _)| generation == seen.generation);
+        let is_done = !self.failed
+            && self
+                .done
+                .is_some_and(|(generation, _)| generation == seen.generation);
         if self.work.is_none() {
             if seen.is_paused {
                 self.is_paused = true;
@@ -65,7 +73,16 @@ impl KafkaConnect {
         let Some(work) = &self.work else {
             return;
         };
-        let (name, replicas) = (&work.of.name, work.of.replicas);
+        let (name, replicas, generation) = (&work.of.name, work.of.replicas, work.of.generation);
+        let at_least = later(work.begun, timings.progress_check);
+        if work.of.fails {
+            self.again = Some(at_least).filter(|at| *at > now);
+            if at_least <= now {
+                self.ended(generation, replicas, true);
+                self.again = Some(later(now, timings.retry));
+            }
+            return;
+        }
         let pod = |n: usize| format!("{name}-connect-{n}");
         for n in 0..replicas {
             let ready_at = later(now, timings.pod_start);
@@ -75,17 +92,21 @@ impl KafkaConnect {
         self.pods.end(later(now, timings.teardown), |name| {
             stays.iter().all(|stays| stays != name)
         });
-        let at_least = later(work.begun, timings.progress_check);
         if self.pods.settled(now) == replicas && at_least <= now {
-            self.done = Some((work.of.generation, replicas));
-            self.work = None;
-            self.is_paused = false;
+            self.ended(generation, replicas, false);
             self.conditions.set("Ready", true, "Reconciled", now);
             // What came meanwhile is next.
             self.again = Some(later(now, timings.progress_check));
         } else {
             self.again = Some(at_least).filter(|at| *at > now);
         }
+    }
+
+    fn ended(&mut self, generation: i64, replicas: usize, failed: bool) {
+        self.done = Some((generation, replicas));
+        self.failed = failed;
+        self.work = None;
+        self.is_paused = false;
     }
 }
 
@@ -103,15 +124,19 @@ impl Life for KafkaConnect {
     type Seen = Seen;
 
     fn see(object: DynamicObject) -> Seen {
+        let has = |name: &str| {
+            object
+                .annotations()
+                .get(name)
+                .is_some_and(|value| value == "true")
+        };
         let replicas = object.data.pointer("/spec/replicas").and_then(Value::as_u64);
         Seen {
             name: object.name_any(),
             generation: object.metadata.generation.unwrap_or_default(),
             replicas: replicas.and_then(|n| usize::try_from(n).ok()).unwrap_or(3),
-            is_paused: object
-                .annotations()
-                .get(PAUSED)
-                .is_some_and(|value| value == "true"),
+            is_paused: has(PAUSED),
+            fails: has(FAILS),
         }
     }
 
@@ -162,9 +187,12 @@ impl Life for KafkaConnect {
         Told::status(self.done.map_or_else(
             || json!({}),
             |(generation, replicas)| {
-                json!({
-                    "observedGeneration": generation, "replicas": replicas, "conditions": self.conditions.shown(),
-                })
+                let conditions = if self.failed {
+                    json!([{"type": "NotReady", "status": "True", "reason": "ReconciliationException"}])
+                } else {
+                    self.conditions.shown()
+                };
+                json!({"observedGeneration": generation, "replicas": replicas, "conditions": conditions})
             },
         ))
     }
@@ -184,6 +212,7 @@ mod tests {
             generation,
             replicas,
             is_paused: false,
+            fails: false,
         }
     }
 
@@ -232,5 +261,29 @@ mod tests {
         );
         work(&mut connect, &seen(2, 0), 2000, 3000);
         assert!(connect.pods.is_empty() && !connect.is_paused);
+    }
+
+    #[test]
+    fn one_that_fails_to_stop_shows_no_replicas_and_keeps_its_workers() {
+        let mut connect = KafkaConnect::default();
+        work(&mut connect, &seen(1, 2), 0, 1000);
+        let fails = Seen {
+            fails: true,
+            ..seen(2, 0)
+        };
+        work(&mut connect, &fails, 1000, 2000);
+        assert_eq!(connect.pods.settled(at(2000)), 2);
+        let status = connect.tell(&(), at(2000)).status;
+        assert_eq!(
+            (&status["observedGeneration"], &status["replicas"]),
+            (&json!(2), &json!(0))
+        );
+        assert_eq!(status["conditions"][0]["type"], "NotReady");
+        work(&mut connect, &seen(2, 0), 2000, 3000);
+        assert!(connect.pods.is_empty());
+        assert_eq!(
+            connect.tell(&(), at(3000)).status["conditions"][0]["type"],
+            "Ready"
+        );
     }
 }

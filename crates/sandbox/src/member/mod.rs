@@ -9,7 +9,7 @@ mod cache;
 mod deployment;
 pub mod flink;
 mod frame;
-mod kafka_connect;
+pub mod kafka_connect;
 mod kind;
 mod mono_vertex;
 pub mod pipeline;

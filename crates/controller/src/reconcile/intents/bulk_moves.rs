@@ -56,8 +56,7 @@ pub(super) struct BulkMovesController<I> {
     looked: Option<Instant>,
     /// When what can't be moved was looked at last.
     tried: Option<Instant>,
-    /// Where the next look at what can't be moved begins: not all of it is looked at in one pass.
-    turn: usize,
+    turns: Turns,
     kind: PhantomData<fn() -> I>,
 }
 
@@ -67,7 +66,7 @@ impl<I> Default for BulkMovesController<I> {
         Self {
             looked: None,
             tried: None,
-            turn: 0,
+            turns: Turns::default(),
             kind: PhantomData,
         }
     }
@@ -107,12 +106,12 @@ impl<I: Many> Kind for BulkMovesController<I> {
         look.everything(spec, &mut snapshot).await;
         self.looked = Some(Instant::now());
         let again = self.tried.is_none_or(|at| at.elapsed() >= AGAIN);
-        let mut open = moves::unchecked(status, again);
+        let open = moves::unchecked(status, again);
         if !open.is_empty() {
             if again {
                 self.tried = Some(Instant::now());
-                self.turn = by_turns(&mut open, self.turn);
             }
+            let open = self.turns.take(open, &status.moves);
             snapshot.verdicts = look.verdicts(&open).await;
         }
         snapshot
@@ -168,13 +167,34 @@ impl<I: Many> Kind for BulkMovesController<I> {
     }
 }
 
-/// Brings to the front what is looked at in this pass: what never was, then what comes after the last look. Returns where the next
-/// look begins.
-fn by_turns(open: &mut [&Move], turn: usize) -> usize {
-    let first = turn.checked_rem(open.len()).unwrap_or_default();
-    open.rotate_left(first);
-    open.sort_by_key(|one| one.checked);
-    first + VERDICTS
+/// Whose turn it is to be looked at beforehand: not all is looked at in one pass, and of some nothing is known afterwards either.
+#[derive(Default)]
+struct Turns {
+    passes: u64,
+    /// In which pass each was looked at last.
+    last: BTreeMap<(ObjectKey, ClusterName), u64>,
+}
+
+impl Turns {
+    /// Returns what is looked at in this pass: what never was, then what has waited longest. `all`: the moves that there are.
+    fn take<'a>(&mut self, mut open: Vec<&'a Move>, all: &[Move]) -> Vec<&'a Move> {
+        let listed: BTreeSet<_> = all.iter().map(key_of).collect();
+        self.last.retain(|one, _| listed.contains(one));
+        open.sort_by_cached_key(|one| {
+            let last = self.last.get(&key_of(one)).copied();
+            // A process before this one may have looked at it.
+            (last.is_some() || one.checked || one.note.is_some(), last)
+        });
+        open.truncate(VERDICTS);
+        self.passes += 1;
+        let looks = open.iter().map(|one| (key_of(one), self.passes));
+        self.last.extend(looks);
+        open
+    }
+}
+
+fn key_of(one: &Move) -> (ObjectKey, ClusterName) {
+    (one.workload.key(), one.from.clone())
 }
 
 fn binding_key(one: &Move) -> ObjectKey {
@@ -429,30 +449,53 @@ mod tests {
         serde_json::from_value(one).unwrap()
     }
 
+    fn names(taken: &[&Move]) -> BTreeSet<String> {
+        taken.iter().map(|one| one.workload.name.clone()).collect()
+    }
+
     #[test]
     fn each_that_is_blocked_has_its_turn() {
         let moves: Vec<Move> = (0..50).map(checked).collect();
-        let mut turn = 0;
-        let mut looks = || {
-            let mut open: Vec<&Move> = moves.iter().collect();
-            turn = by_turns(&mut open, turn);
-            let names = open[..VERDICTS].iter().map(|one| one.workload.name.clone());
-            names.collect::<BTreeSet<String>>()
-        };
+        let mut turns = Turns::default();
+        let mut looks = || names(&turns.take(moves.iter().collect(), &moves));
         let all: BTreeSet<String> = (0..3).flat_map(|_| looks()).collect();
         assert_eq!(all.len(), 50);
         assert_ne!(looks(), looks());
     }
 
     #[test]
+    fn what_stays_unknown_holds_up_nothing_else() {
+        let unknown = |mut one: Move| {
+            (one.checked, one.note) = (false, Some("the API server gave no answer".to_owned()));
+            one
+        };
+        for count in [10, 20, 30] {
+            let moves = (0..40).map(checked).enumerate();
+            let moves = moves.map(|(number, one)| if number < count { unknown(one) } else { one });
+            let moves: Vec<Move> = moves.collect();
+            let mut turns = Turns::default();
+            let mut all = BTreeSet::new();
+            for pass in 0..6 {
+                // What is blocked is looked at now and then, what is unknown in every pass.
+                let open = moves.iter().filter(|one| pass % 2 == 0 || !one.checked);
+                all.extend(names(&turns.take(open.collect(), &moves)));
+            }
+            assert_eq!(all.len(), 40, "{count} unknown");
+        }
+    }
+
+    #[test]
     fn what_was_never_looked_at_comes_first() {
         let mut moves: Vec<Move> = (0..50).map(checked).collect();
         moves[7].checked = false;
-        for turn in [0, 20, 999] {
-            let mut open: Vec<&Move> = moves.iter().collect();
-            by_turns(&mut open, turn);
-            assert_eq!(open[0].workload.name, "w7");
-        }
-        assert_eq!(by_turns(&mut [], 3), VERDICTS);
+        let mut turns = Turns::default();
+        let first = turns.take(moves.iter().collect(), &moves);
+        assert_eq!((first[0].workload.name.as_str(), first.len()), ("w7", VERDICTS));
+        let next = turns.take(moves.iter().collect(), &moves);
+        assert!(
+            !names(&next).contains("w7"),
+            "it had its turn, whatever came of it"
+        );
+        assert!(turns.take(Vec::new(), &[]).is_empty() && turns.last.is_empty());
     }
 }

@@ -43,7 +43,7 @@ impl Sync {
         (passed, unfit)
     }
 
-    /// Marks the profiles of a plan that would be held back. A definition in Git goes before the one that is there.
+    /// Marks the profiles of a plan that would be held back. A definition in Git stands for the one that is there, with all its versions.
     pub(super) async fn fit_of_plan(&self, changes: Vec<Change>) -> Vec<Change> {
         let mut marked = Vec::with_capacity(changes.len());
         for change in changes {
@@ -60,7 +60,9 @@ impl Sync {
                 match definitions::of_kinds(&self.cluster, &spec.applies_to).await {
                     Ok(live) => {
                         let wanted = self.definitions_in_git(&spec.applies_to);
-                        let schemas = Schemas::new().with_definitions(live.iter().chain(&wanted));
+                        let stays = |one: &&Value| wanted.iter().all(|other| defined(other) != defined(one));
+                        let definitions = live.iter().filter(stays).chain(&wanted);
+                        let schemas = Schemas::new().with_definitions(definitions);
                         match told(&lint::misfits(&spec, &schemas)) {
                             Some(why) => change.blocked(why),
                             None => change,
@@ -79,12 +81,17 @@ impl Sync {
             .objects
             .of_kind("apiextensions.k8s.io", super::DEFINITION);
         let of_kinds = |definition: &Value| {
-            let text = |pointer| definition.pointer(pointer).and_then(Value::as_str);
-            let kind = text("/spec/names/kind").unwrap_or_default();
-            text("/spec/group") == Some(kinds.group.as_str()) && kinds.kinds.iter().any(|one| one == kind)
+            let (group, kind) = defined(definition);
+            group == Some(kinds.group.as_str()) && kinds.kinds.iter().any(|one| Some(one.as_str()) == kind)
         };
         entries.map(|entry| entry.value()).filter(of_kinds).collect()
     }
+}
+
+/// Returns group and kind of what a definition defines.
+fn defined(definition: &Value) -> (Option<&str>, Option<&str>) {
+    let text = |pointer| definition.pointer(pointer).and_then(Value::as_str);
+    (text("/spec/group"), text("/spec/names/kind"))
 }
 
 fn spec_of(profile: &Value) -> Option<WorkloadProfileSpec> {

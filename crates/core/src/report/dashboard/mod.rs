@@ -72,6 +72,8 @@ pub struct Dashboard {
     pub(super) left_behind: Vec<LeftSnapshot>,
     /// Where what runs where was not looked at: the workloads that the status branch says are not healthy.
     pub(super) unhealthy: Option<UnhealthySnapshot>,
+    /// What the control plane had not told yet.
+    pub(super) unknown: Vec<String>,
     pub(super) intents: Overview,
     pub(super) copies: Option<Copies>,
     /// Whether a reconciler is at work, and how its syncs stand, if that was looked at.
@@ -164,6 +166,7 @@ impl Dashboard {
             || self.ailing() > 0
             || self.idle_since().is_some()
             || self.is_unseen()
+            || !self.unknown.is_empty()
             || self.behind.is_some();
         let has_workloads = self
             .copies
@@ -180,6 +183,9 @@ impl Dashboard {
 
     fn headline(&self) -> Headline {
         let summaries = self.summaries();
+        let unseen = self
+            .is_unseen()
+            .then(|| "what runs where is not known".to_owned());
         let syncs = match summaries {
             Some(all) => all.syncs.iter().map(SyncCounts::of_summary).collect(),
             None => self.syncs.iter().map(SyncCounts::of_snapshot).collect(),
@@ -190,7 +196,7 @@ impl Dashboard {
             ailing: self.ailing(),
             idle_since: self.idle_since(),
             behind: self.behind.clone(),
-            unknown: self.is_unseen().then_some("what runs where is not known"),
+            unknown: self.unknown.iter().cloned().chain(unseen).collect(),
         };
         headline::of(&self.intents, &known)
     }

@@ -147,8 +147,8 @@ impl Headlines {
             let text = format!("{unapplied} sync{s} never applied");
             self.push(Rank::Unknown, text, "");
         }
-        if let Some(unknown) = known.unknown {
-            self.push(Rank::Unknown, unknown.to_owned(), "");
+        for unknown in &known.unknown {
+            self.push(Rank::Unknown, unknown.clone(), "");
         }
     }
 

@@ -307,4 +307,13 @@ fn that_all_is_well_is_said_once_every_sync_has_come_to_the_revision() {
     let headline = all.iter().find(|verdict| verdict.is_headline()).unwrap();
     assert_eq!(headline.outcome, Outcome::Pending);
     assert_eq!(headline.note, "How some intents stand is not known");
+    let unknown = Overview {
+        has_unknown_intents: false,
+        has_unknown_health: true,
+        ..unknown
+    };
+    let all = verdicts(&unknown);
+    let headline = all.iter().find(|verdict| verdict.is_headline()).unwrap();
+    assert_eq!(headline.outcome, Outcome::Pending);
+    assert_eq!(headline.note, "Which workloads are healthy is not known");
 }
