@@ -372,9 +372,26 @@ pub struct LastKnown {
     pub values: BTreeMap<String, String>,
     /// When it was read.
     pub at: Timestamp,
+    /// When the states were saved, by the names of the handles, where the profile can tell: by the clock of the cluster.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub saved: BTreeMap<String, Timestamp>,
     /// The status branch has it.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub recorded: bool,
+}
+
+impl LastKnown {
+    /// Returns the handles that a copy left, or was started with: which copy it was makes no difference.
+    pub(crate) const fn left(cluster: ClusterName, values: BTreeMap<String, String>, at: Timestamp) -> Self {
+        Self {
+            cluster,
+            uid: String::new(),
+            values,
+            at,
+            saved: BTreeMap::new(),
+            recorded: false,
+        }
+    }
 }
 
 /// A copy in a cluster that the workload has left.

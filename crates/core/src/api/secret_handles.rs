@@ -67,10 +67,19 @@ impl SecretHandles {
         value.filter(|value| reference(value) == wanted)
     }
 
+    /// Returns a handle as it is: of a secret one the value, if it is known.
+    pub fn plain<'a>(&'a self, handle: &'a str) -> Option<&'a str> {
+        if is_reference(handle) {
+            self.reveal(handle)
+        } else {
+            Some(handle)
+        }
+    }
+
     /// Returns whether every handle is known: secret ones by their values, all others as they are.
     pub fn have<'h>(&self, handles: impl IntoIterator<Item = &'h String>) -> bool {
         let mut handles = handles.into_iter();
-        handles.all(|handle| !is_reference(handle) || self.reveal(handle).is_some())
+        handles.all(|handle| self.plain(handle).is_some())
     }
 
     /// Returns a text with references in place of the values.

@@ -419,12 +419,17 @@ impl Profile {
         last_known::newest(&self.0.last_known, copy, run.as_deref(), beside)
     }
 
-    /// Returns whether the run that a copy shows has made the handle that a rule of `lastKnown` finds; where the rule can't tell, it
-    /// has not.
-    pub fn is_of_this_run(&self, rule: usize, handles: &BTreeMap<String, String>, copy: &Value) -> bool {
+    /// Returns the name of the handle that a rule of `lastKnown` finds.
+    pub fn known_name(&self, rule: usize) -> Option<&str> {
+        self.0.last_known.get(rule).map(KnownRule::name)
+    }
+
+    /// Returns whether the run that a copy shows has made a handle that a rule of `lastKnown` finds; where the rule can't tell, it
+    /// has not. A secret handle is judged by its value.
+    pub fn is_of_this_run(&self, rule: usize, handle: &str, copy: &Value) -> bool {
         let rule = self.0.last_known.get(rule);
         let run = self.run_id(copy).ok().flatten();
-        rule.is_some_and(|rule| rule.made(handles, run.as_deref()))
+        rule.is_some_and(|rule| rule.made(handle, run.as_deref()))
     }
 
     /// Returns the objects beside a copy that may show a newer handle than itself: of each rule of `lastKnown` that is about others,

@@ -14,6 +14,7 @@ mod guard;
 mod guests;
 mod lend;
 mod look;
+mod newest;
 mod old;
 mod rebind;
 mod redirect;

@@ -159,13 +159,7 @@ impl Operation<'_> {
         self.remember_old_copy(from, to)?;
         let flight = self.flight()?.clone();
         if let Some(state) = flight.state.as_ref().filter(|state| !state.values.is_empty()) {
-            self.status.last_known = Some(LastKnown {
-                cluster: from.clone(),
-                uid: String::new(),
-                values: state.values.clone(),
-                at: state.at,
-                recorded: false,
-            });
+            self.status.last_known = Some(LastKnown::left(from.clone(), state.values.clone(), state.at));
         }
         let mut record = super::settle::of_flight(&flight, to, self.status.common.attempt, self.input.now);
         record.evidence.push(format!(
