@@ -219,6 +219,10 @@ impl Kind for FailoverPlan {
         !operation.status.phase.is_terminal() || operation.status.common.observed_generation == 0
     }
 
+    fn secrets<'o>(operation: &'o Operation<'_>) -> Option<&'o SecretHandles> {
+        operation.status.journal.as_ref().map(|journal| &journal.secrets)
+    }
+
     fn close(operation: &mut Operation<'_>) {
         operation.keep_secrets();
         let phase = operation.status.phase;

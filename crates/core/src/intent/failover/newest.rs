@@ -109,8 +109,9 @@ impl Operation<'_> {
             "allow cutover to list the objects that the profile's lastKnown names in that cluster; until then a failover that can't stop \
              the copy may go on from an older state",
         );
+        let message = self.without_secrets(finding.message.clone());
         let findings = &self.status.common.findings;
-        if !findings.iter().any(|known| known.message == finding.message) {
+        if !findings.iter().any(|known| known.message == message) {
             self.untell(NEWEST_UNSEEN);
         }
         self.tell(finding)

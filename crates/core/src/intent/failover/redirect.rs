@@ -79,10 +79,11 @@ impl Operation<'_> {
 
     /// It has been so for a while, whether a person is asked already or not.
     fn has_waited_for(&self, why: &str) -> bool {
+        let why = self.without_secrets(why.to_owned());
         let waits = self.status.common.waiting_for.as_ref();
         waits.is_some_and(|wait| {
-            let asks = wait.code == WaitCode::Approval && wait.reason.starts_with(why);
-            asks || self.has_waited(why, PATIENCE)
+            let asks = wait.code == WaitCode::Approval && wait.reason.starts_with(&why);
+            asks || self.has_waited(&why, PATIENCE)
         })
     }
 

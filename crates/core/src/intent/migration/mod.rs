@@ -59,7 +59,7 @@ pub(in crate::intent) use preflight::keeps_target;
 
 use crate::api::{
     Condition, ConditionStatus, Fact, Finding, InGit, Journal, Migration, MigrationSpec, MigrationStatus,
-    Offer, OnFailure, Phase, Progress, RollBack, RollBackStage,
+    Offer, OnFailure, Phase, Progress, RollBack, RollBackStage, SecretHandles,
 };
 use crate::profile;
 use cutover_karmada::name::ClusterName;
@@ -255,6 +255,10 @@ impl Kind for Migration {
             Some(journal) => !record::asks_the_same(&journal.spec, operation.input.spec),
             None => operation.is_unseen(),
         }
+    }
+
+    fn secrets<'o>(operation: &'o Operation<'_>) -> Option<&'o SecretHandles> {
+        operation.status.journal.as_ref().map(|journal| &journal.secrets)
     }
 
     fn close(operation: &mut Operation<'_>) {
