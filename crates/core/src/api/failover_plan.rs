@@ -12,8 +12,8 @@ use serde_with::skip_serializing_none;
 
 use super::common::{anything, is_zero, lifecycle, phase_common_journal};
 use super::{
-    BindingId, ClaimOwner, Common, Differences, Fence, Intent, Lifecycle, PinState, Progress, SecretHandles,
-    Standing, Starts, TimeSpan, Watched, WorkloadProfileSpec, WorkloadRef,
+    BindingId, ClaimOwner, Common, Differences, Fence, Intent, Lifecycle, PLAIN_FORMAT, PinState, Progress,
+    SecretHandles, Standing, Starts, TimeSpan, Watched, WorkloadProfileSpec, WorkloadRef, format,
 };
 use cutover_karmada::PurgeMode;
 use cutover_karmada::name::ClusterName;
@@ -642,8 +642,21 @@ impl Intent for FailoverPlan {
     }
 }
 
+impl FailoverJournal {
+    /// Returns the format of what is written by it.
+    pub fn format(&self) -> u32 {
+        format::of_attempt(&self.profile, format::patches_of_guests(&self.guests))
+    }
+}
+
 impl Progress for FailoverPlanStatus {
     phase_common_journal!(FailoverPhase, FailoverJournal);
+
+    fn format(&self) -> u32 {
+        self.journal
+            .as_ref()
+            .map_or(PLAIN_FORMAT, FailoverJournal::format)
+    }
 
     fn standing(&self) -> Standing {
         match self.phase {

@@ -13,8 +13,8 @@ use serde_with::skip_serializing_none;
 use super::common::{any_object, anything, is_zero, lifecycle, phase_common_journal};
 use super::profile::WorkloadProfileSpec;
 use super::{
-    Approval, ApprovalGate, Assumption, ClaimOwner, Common, Fact, Intent, Lifecycle, PatchOp, PinState,
-    PolicyName, Progress, SecretHandles, Standing, TimeSpan, Watched, Window, WorkloadRef,
+    Approval, ApprovalGate, Assumption, ClaimOwner, Common, Fact, Intent, Lifecycle, PLAIN_FORMAT, PatchOp,
+    PinState, PolicyName, Progress, SecretHandles, Standing, TimeSpan, Watched, Window, WorkloadRef, format,
 };
 use crate::report::milliseconds;
 use cutover_karmada::name::ClusterName;
@@ -459,6 +459,10 @@ impl Intent for Migration {
 impl Progress for MigrationStatus {
     phase_common_journal!(Phase, Journal);
 
+    fn format(&self) -> u32 {
+        self.journal.as_ref().map_or(PLAIN_FORMAT, Journal::format)
+    }
+
     fn standing(&self) -> Standing {
         match self.phase {
             Phase::Completed => Standing::Done,
@@ -517,6 +521,12 @@ impl Journal {
     pub fn records_handle_first(&self) -> bool {
         let gate = self.spec.approval.as_ref();
         !self.handle_stays() || gate.is_some_and(|gate| gate.before.contains(&Phase::Handoff))
+    }
+
+    /// Returns the format of what is written by it.
+    pub fn format(&self) -> u32 {
+        let taken_along = self.template_change.iter().flat_map(|change| &change.overlay);
+        format::of_attempt(&self.profile, self.spec.changes.patches.iter().chain(taken_along))
     }
 
     /// Returns the journal of an attempt of which nothing is known yet but what it is about.

@@ -72,6 +72,7 @@ impl<'a> Operation<'a> {
                 journal.clusters.clone()
             },
             guests: journal.guests.clone(),
+            format: journal.format(),
             ..Terms::default()
         })
     }

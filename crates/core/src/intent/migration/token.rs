@@ -68,6 +68,7 @@ impl<'a> Operation<'a> {
             shared: self.is_shared(),
             lender: journal.lender.clone(),
             clusters: journal.clusters.clone(),
+            format: journal.format(),
             ..Terms::default()
         };
         Ok(self.custody().claim(&journal.pin, terms)?)
