@@ -511,6 +511,15 @@ impl Journal {
         self.in_git = self.in_git.min(InGit::Opening);
     }
 
+    /// Takes over what the source's own stop has left.
+    pub fn capture_source(&mut self, captured: Capture) {
+        self.source_handle = captured.values.clone();
+        if let Some(back) = &mut self.roll_back {
+            back.source_captured = true;
+        }
+        self.capture(captured);
+    }
+
     /// Returns whether the source's stopped copy shows the handle for as long as it isn't let run, or has none.
     pub fn handle_stays(&self) -> bool {
         self.profile.handle_stays || self.profile.capture.is_empty()
@@ -872,6 +881,9 @@ pub struct RollBack {
     /// The captured handle is what the target's last stop left.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub target_captured: bool,
+    /// The captured handle is what the source's last stop left.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub source_captured: bool,
     /// The target's last stop left no handle: what it wrote is in its cluster alone.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub own_state: bool,

@@ -217,9 +217,7 @@ impl Operation<'_> {
             captured => captured?,
         };
         if self.journal()?.captured.as_ref().map(|known| &known.values) != Some(&captured.values) {
-            let journal = self.journal_mut()?;
-            journal.source_handle = captured.values.clone();
-            journal.capture(captured);
+            self.journal_mut()?.capture_source(captured);
             return Ok(Next::Requeue);
         }
         let kept = if self.journal()?.records_handle_first() {

@@ -395,6 +395,7 @@ impl Operation<'_> {
             .filter(|before| before.stage != RollBackStage::Returned);
         let handed_over = handed_over || knows.is_some_and(|before| before.handed_over);
         let target_captured = knows.is_some_and(|before| before.target_captured);
+        let source_captured = knows.is_some_and(|before| before.source_captured);
         // What Git was seen to have is looked up again where it is needed.
         journal.in_git = journal.in_git.min(InGit::Opening);
         journal.roll_back = Some(RollBack {
@@ -406,6 +407,7 @@ impl Operation<'_> {
             handed_over,
             from_handle: false,
             target_captured,
+            source_captured,
             own_state: false,
             stage: RollBackStage::Begun,
             heir: None,
