@@ -451,11 +451,8 @@ async fn a_source_that_was_let_run_since_starts_by_its_old_key_on_the_word_that_
     stage
         .until("a word is offered", |stage| stage.offers("From", "east"))
         .await;
-    assert!(
-        stage.waits_for().contains("what it wrote since"),
-        "{}",
-        stage.waits_for()
-    );
+    let offers = stage.fleet.status(MOVE)["waitingFor"]["offers"].to_string();
+    assert!(offers.contains("what it wrote since"), "{offers}");
     assert_eq!(stage.copy("east")["spec"]["open"], false);
     stage.say("From", "east");
     stage.ends_as(Phase::Aborted).await;
