@@ -372,7 +372,7 @@ fn template_findings(template: &Value, profile: &Profile) -> Result<Vec<Finding>
         let hint = hint.unwrap_or_else(|| "fix the template".to_owned());
         Finding::new("TemplateUnfit", unmet.message.clone(), hint)
     });
-    let unfit = pin::unfit(template, pin::lists_of(profile.spec()));
+    let unfit = pin::unfit(template, pin::lists_of(profile.spec(), &[]));
     Ok(unmet.chain(unfit).collect())
 }
 
