@@ -7,7 +7,7 @@ use std::time::Duration;
 use cutover::api::Phase;
 use cutover::reconcile::intents::NoFailpoints;
 use cutover::sandbox::WorldOptions;
-use cutover::sandbox::api::{ApiServer, ListOptions, Resource, Subresource, WriteOptions};
+use cutover::sandbox::api::{ApiServer, ListOptions, Patch, Resource, Subresource, WriteOptions};
 use serde_json::{Value, json};
 use tokio::task::JoinSet;
 
@@ -128,6 +128,21 @@ impl Stage {
     fn abort(&self) {
         self.fleet
             .patch(&MIGRATIONS, MOVE, json!({"spec": {"abort": true}}));
+    }
+
+    /// Whether a word about a cluster would be taken.
+    fn offers(&self, fact: &str, cluster: &str) -> bool {
+        let offers = self.fleet.status(MOVE)["waitingFor"]["offers"].clone();
+        let mut offers = offers.as_array().into_iter().flatten();
+        offers.any(|offer| offer["fact"] == fact && offer["cluster"] == cluster)
+    }
+
+    /// Gives that word on the way back.
+    fn say(&self, fact: &str, cluster: &str) {
+        let word =
+            json!({"fact": fact, "cluster": cluster, "phase": "RollingBack", "attempt": 1, "by": "ann"});
+        self.fleet
+            .patch(&MIGRATIONS, MOVE, json!({"spec": {"assume": [word]}}));
     }
 
     fn waits_for(&self) -> String {
@@ -393,25 +408,80 @@ async fn a_source_that_leaves_no_key_starts_without_one_on_the_word_that_is_offe
     // Its operator never comes to an end.
     let offered = |stage: &Stage| {
         forget_the_looks(stage);
-        let offers = stage.fleet.status(MOVE)["waitingFor"]["offers"].clone();
-        offers
-            .as_array()
-            .into_iter()
-            .flatten()
-            .any(|offer| offer["fact"] == "FromNothing" && offer["cluster"] == "east")
+        stage.offers("FromNothing", "east")
     };
     stage.until("a word is offered", offered).await;
-    let word =
-        json!({"fact": "FromNothing", "cluster": "east", "phase": "RollingBack", "attempt": 1, "by": "ann"});
-    stage
-        .fleet
-        .patch(&MIGRATIONS, MOVE, json!({"spec": {"assume": [word]}}));
+    stage.say("FromNothing", "east");
     stage
         .until("it is told to open", |stage| {
             stage.copy("east")["spec"]["open"] != false
         })
         .await;
     assert!(stage.copy("east")["spec"]["key"].is_null());
+}
+
+/// It is aborted before the hand-over, with the key of the source in a journal that says that the source was let run since. Nobody
+/// leads.
+async fn let_run_since() -> Stage {
+    let stage = Stage::start().await;
+    let controller = stage.fleet.controller(Arc::new(NoFailpoints));
+    stage.migrate(json!({"approval": {"before": ["Handoff"]}}));
+    let has_key = |stage: &Stage| {
+        let captured = stage.fleet.status(MOVE)["journal"]["captured"].clone();
+        captured["values"]["key"].is_string() && stage.waits_for().contains("approv")
+    };
+    stage.until("its key is captured", has_key).await;
+    controller.kill().await;
+    let offered = json!({"status": {"journal": {"offered": {"east": {"generation": 0}}}}});
+    let (patch, writer) = (Patch::Merge(offered), WriteOptions::manager("somebody"));
+    let server = stage.fleet.world.control_plane();
+    let status = Some(Subresource::Status);
+    server
+        .patch(&MIGRATIONS, Some("shop"), MOVE, status, &patch, &writer)
+        .unwrap();
+    stage.abort();
+    stage
+}
+
+/// Its operator shows the key of the closing before: what was written since is not in it.
+#[tokio::test(start_paused = true)]
+async fn a_source_that_was_let_run_since_starts_by_its_old_key_on_the_word_that_is_offered_alone() {
+    let stage = let_run_since().await;
+    let _controller = stage.fleet.controller(Arc::new(NoFailpoints));
+    stage
+        .until("a word is offered", |stage| stage.offers("From", "east"))
+        .await;
+    let offers = stage.fleet.status(MOVE)["waitingFor"]["offers"].to_string();
+    assert!(offers.contains("what it wrote since"), "{offers}");
+    assert_eq!(stage.copy("east")["spec"]["open"], false);
+    stage.say("From", "east");
+    stage.ends_as(Phase::Aborted).await;
+    stage.assert_open_by("east", &key(1));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_source_that_was_let_run_since_and_never_stops_starts_by_its_old_key_on_the_word_that_is_offered() {
+    let stage = let_run_since().await;
+    let mut copy = stage.copy("east");
+    copy["status"]["phase"] = json!("Closing");
+    copy["status"]["looks"] = json!(1);
+    let api = &stage.fleet.world.member("east").api;
+    let options = WriteOptions::manager("operator");
+    api.update(&VAULTS, None, "gold", Some(Subresource::Status), copy, &options)
+        .unwrap();
+    let _controller = stage.fleet.controller(Arc::new(NoFailpoints));
+    let offered = |stage: &Stage| {
+        forget_the_looks(stage);
+        stage.offers("From", "east")
+    };
+    stage.until("a word is offered", offered).await;
+    stage.say("From", "east");
+    let is_told = |stage: &Stage| {
+        forget_the_looks(stage);
+        stage.copy("east")["spec"]["open"] != false
+    };
+    stage.until("it is told to open", is_told).await;
+    assert_eq!(stage.copy("east")["spec"]["key"], key(1));
 }
 
 /// As if the closing had only begun.

@@ -4,7 +4,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use cutover::api::{Phase, STATUS_FORMAT};
+use cutover::api::{PLAIN_FORMAT, Phase, STATUS_FORMAT};
 use cutover::cluster::{Cluster, Limits};
 use cutover::reconcile::intents::{FailpointHook, NoFailpoints, Side};
 use cutover::sandbox::WorldOptions;
@@ -667,7 +667,7 @@ async fn a_journal_that_is_taken_out_lets_nobody_go() {
 async fn a_status_of_a_newer_format_is_left_alone_and_people_hear_of_it() {
     let (fleet, _controller) = soaking_for("20s").await;
     fleet.phase(MOVE, Phase::Verify).await;
-    assert_eq!(fleet.status(MOVE)["format"], STATUS_FORMAT);
+    assert_eq!(fleet.status(MOVE)["format"], PLAIN_FORMAT);
     assert!(edit_status(
         &fleet,
         json!({"status": {"format": STATUS_FORMAT + 1}})
@@ -700,7 +700,7 @@ async fn a_claim_of_a_newer_format_is_waited_for() {
     let server = fleet.world.control_plane();
     let claims = server.list(&CLAIMS, None, &ListOptions::default()).unwrap().items;
     let name = claims[0]["metadata"]["name"].as_str().unwrap().to_owned();
-    assert_eq!(claims[0]["spec"]["format"], STATUS_FORMAT);
+    assert_eq!(claims[0]["spec"]["format"], PLAIN_FORMAT);
     let says = |format: u32| {
         let patch = Patch::Merge(json!({"spec": {"format": format}}));
         let writer = WriteOptions::manager("somebody");

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use cutover::api::OWN_NAMESPACE;
+use cutover::api::{OWN_NAMESPACE, STATUS_FORMAT};
 use cutover::cluster::{Cluster, Lookup, Mode};
 use cutover::error::{Error, Kind};
 use cutover::leadership::Leadership;
@@ -134,7 +134,7 @@ async fn an_older_version_does_not_lead_after_a_newer_one() {
             .patch(&LEASES, Some(OWN_NAMESPACE), "cutover", None, &patch, &writer)
             .unwrap();
     };
-    says("2");
+    says(&(STATUS_FORMAT + 1).to_string());
     let _older = Candidate::start(&world, "older", &given);
     tokio::time::sleep(DURATION * 4).await;
     assert_eq!(given.leaders(), Vec::<String>::new());

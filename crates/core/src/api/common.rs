@@ -7,7 +7,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_with::skip_serializing_none;
 
-use super::Standing;
+use super::{PLAIN_FORMAT, Standing};
 use cutover_karmada::name::{ClusterName, Gvk, ObjectKey};
 
 /// Names a workload template in the namespace of the intent.
@@ -58,6 +58,12 @@ impl PatchOp {
             path: path.into(),
             value: Some(value.into()),
         }
+    }
+
+    /// Returns whether a state handle is filled into it.
+    pub fn names_a_handle(&self) -> bool {
+        let value = self.value.as_ref().map(serde_json::Value::to_string);
+        value.is_some_and(|value| value.contains("${captured."))
     }
 }
 
@@ -234,10 +240,6 @@ pub(super) const fn is_zero(number: &u32) -> bool {
     *number == 0
 }
 
-/// The format in which this program writes statuses. It rises when a program of before could not go on safely from what this one
-/// writes: that one leaves such an intent alone, and says so.
-pub const STATUS_FORMAT: u32 = 1;
-
 /// Where the intents of one kind can stand.
 pub trait Lifecycle: Copy + PartialEq + fmt::Display + strum::VariantNames + Send + Sync {
     /// Returns the name, as it is written in YAML.
@@ -287,9 +289,14 @@ pub trait Progress:
         self.common().waiting_for.as_ref()
     }
 
-    /// Notes that it is written in [`STATUS_FORMAT`].
+    /// Returns the format in which it is written: which versions can go on from it.
+    fn format(&self) -> u32 {
+        PLAIN_FORMAT
+    }
+
+    /// Notes in which format it is written.
     fn note_format(&mut self) {
-        self.common_mut().format = STATUS_FORMAT;
+        self.common_mut().format = self.format();
     }
 }
 

@@ -12,8 +12,8 @@ use serde_with::skip_serializing_none;
 
 use super::common::{anything, is_zero, lifecycle, phase_common_journal};
 use super::{
-    BindingId, ClaimOwner, Common, Differences, Fence, Intent, Lifecycle, PinState, Progress, SecretHandles,
-    Standing, Starts, TimeSpan, Watched, WorkloadProfileSpec, WorkloadRef,
+    BindingId, ClaimOwner, Common, Differences, Fence, Intent, Lifecycle, PLAIN_FORMAT, PinState, Progress,
+    SecretHandles, Standing, Starts, TimeSpan, Watched, WorkloadProfileSpec, WorkloadRef, format,
 };
 use cutover_karmada::PurgeMode;
 use cutover_karmada::name::ClusterName;
@@ -372,9 +372,26 @@ pub struct LastKnown {
     pub values: BTreeMap<String, String>,
     /// When it was read.
     pub at: Timestamp,
+    /// When the states were saved, by the names of the handles, where the profile can tell: by the clock of the cluster.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub saved: BTreeMap<String, Timestamp>,
     /// The status branch has it.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub recorded: bool,
+}
+
+impl LastKnown {
+    /// Returns the handles that a copy left, or was started with: which copy it was makes no difference.
+    pub(crate) const fn left(cluster: ClusterName, values: BTreeMap<String, String>, at: Timestamp) -> Self {
+        Self {
+            cluster,
+            uid: String::new(),
+            values,
+            at,
+            saved: BTreeMap::new(),
+            recorded: false,
+        }
+    }
 }
 
 /// A copy in a cluster that the workload has left.
@@ -625,8 +642,21 @@ impl Intent for FailoverPlan {
     }
 }
 
+impl FailoverJournal {
+    /// Returns the format of what is written by it.
+    pub fn format(&self) -> u32 {
+        format::of_attempt(&self.profile, format::patches_of_guests(&self.guests))
+    }
+}
+
 impl Progress for FailoverPlanStatus {
     phase_common_journal!(FailoverPhase, FailoverJournal);
+
+    fn format(&self) -> u32 {
+        self.journal
+            .as_ref()
+            .map_or(PLAIN_FORMAT, FailoverJournal::format)
+    }
 
     fn standing(&self) -> Standing {
         match self.phase {

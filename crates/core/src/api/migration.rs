@@ -13,8 +13,8 @@ use serde_with::skip_serializing_none;
 use super::common::{any_object, anything, is_zero, lifecycle, phase_common_journal};
 use super::profile::WorkloadProfileSpec;
 use super::{
-    Approval, ApprovalGate, Assumption, ClaimOwner, Common, Fact, Intent, Lifecycle, PatchOp, PinState,
-    PolicyName, Progress, SecretHandles, Standing, TimeSpan, Watched, Window, WorkloadRef,
+    Approval, ApprovalGate, Assumption, ClaimOwner, Common, Fact, Intent, Lifecycle, PLAIN_FORMAT, PatchOp,
+    PinState, PolicyName, Progress, SecretHandles, Standing, TimeSpan, Watched, Window, WorkloadRef, format,
 };
 use crate::report::milliseconds;
 use cutover_karmada::name::ClusterName;
@@ -459,6 +459,10 @@ impl Intent for Migration {
 impl Progress for MigrationStatus {
     phase_common_journal!(Phase, Journal);
 
+    fn format(&self) -> u32 {
+        self.journal.as_ref().map_or(PLAIN_FORMAT, Journal::format)
+    }
+
     fn standing(&self) -> Standing {
         match self.phase {
             Phase::Completed => Standing::Done,
@@ -507,6 +511,15 @@ impl Journal {
         self.in_git = self.in_git.min(InGit::Opening);
     }
 
+    /// Takes over what the source's own stop has left.
+    pub fn capture_source(&mut self, captured: Capture) {
+        self.source_handle = captured.values.clone();
+        if let Some(back) = &mut self.roll_back {
+            back.source_captured = true;
+        }
+        self.capture(captured);
+    }
+
     /// Returns whether the source's stopped copy shows the handle for as long as it isn't let run, or has none.
     pub fn handle_stays(&self) -> bool {
         self.profile.handle_stays || self.profile.capture.is_empty()
@@ -517,6 +530,12 @@ impl Journal {
     pub fn records_handle_first(&self) -> bool {
         let gate = self.spec.approval.as_ref();
         !self.handle_stays() || gate.is_some_and(|gate| gate.before.contains(&Phase::Handoff))
+    }
+
+    /// Returns the format of what is written by it.
+    pub fn format(&self) -> u32 {
+        let taken_along = self.template_change.iter().flat_map(|change| &change.overlay);
+        format::of_attempt(&self.profile, self.spec.changes.patches.iter().chain(taken_along))
     }
 
     /// Returns the journal of an attempt of which nothing is known yet but what it is about.
@@ -862,6 +881,9 @@ pub struct RollBack {
     /// The captured handle is what the target's last stop left.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub target_captured: bool,
+    /// The captured handle is what the source's last stop left.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub source_captured: bool,
     /// The target's last stop left no handle: what it wrote is in its cluster alone.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub own_state: bool,

@@ -5,6 +5,7 @@ mod common;
 mod evacuation;
 mod eviction;
 mod failover_plan;
+mod format;
 mod intent;
 mod migration;
 mod moves;
@@ -26,7 +27,7 @@ mod window;
 pub use claim::{Claim, ClaimOwner, ClaimSpec, Differences, claim_name};
 pub use common::{
     Approval, ApprovalGate, Assumption, Common, Condition, ConditionStatus, Fact, Finding, Lifecycle,
-    PatchOp, Progress, STATUS_FORMAT, StepRecord, WaitCode, WaitingFor, WorkloadRef,
+    PatchOp, Progress, StepRecord, WaitCode, WaitingFor, WorkloadRef,
 };
 pub use evacuation::{Evacuation, EvacuationSpec, EvacuationStatus, TaintMatch};
 pub use eviction::{Eviction, EvictionStage, Share};
@@ -36,6 +37,7 @@ pub use failover_plan::{
     MovedState, OldCopy, OpenQuestion, PreservedHandle, Purge, Relocation, SourceUnreachable, StateSource,
     UnreachableAction, WriterCopy,
 };
+pub use format::{PLAIN_FORMAT, STATUS_FORMAT, format_of_guests};
 pub use intent::{Intent, IntentState, KINDS, Kind, kind};
 pub use migration::{
     AdmissionTest, Barrier, Belt, BindingId, Capture, Changes, Check, Fence, Guard, HeldBack, HeldPolicy,

@@ -1,6 +1,7 @@
 //! State handles that are secrets. What stands for one is in every status, record and message; its value is in the journal of the
 //! intent that needs it, and nowhere else.
 
+use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 
@@ -56,6 +57,12 @@ impl SecretHandles {
         self.0.extend(others.0.clone());
     }
 
+    fn reference_of(&self, value: &str) -> Option<&str> {
+        let mut known = self.0.iter();
+        let (reference, _) = known.find(|(_, known)| *known == value)?;
+        Some(reference)
+    }
+
     /// Forgets all others.
     pub fn keep(&mut self, wanted: &BTreeSet<String>) {
         self.0.retain(|reference, _| wanted.contains(reference));
@@ -67,25 +74,45 @@ impl SecretHandles {
         value.filter(|value| reference(value) == wanted)
     }
 
+    /// Returns a handle as it is: of a secret one the value, if it is known.
+    pub fn plain<'a>(&'a self, handle: &'a str) -> Option<&'a str> {
+        if is_reference(handle) {
+            self.reveal(handle)
+        } else {
+            Some(handle)
+        }
+    }
+
     /// Returns whether every handle is known: secret ones by their values, all others as they are.
     pub fn have<'h>(&self, handles: impl IntoIterator<Item = &'h String>) -> bool {
         let mut handles = handles.into_iter();
-        handles.all(|handle| !is_reference(handle) || self.reveal(handle).is_some())
+        handles.all(|handle| self.plain(handle).is_some())
     }
 
-    /// Returns a text with references in place of the values.
+    /// Returns a text with references in place of the values, the longest first: one may be a part of another.
     pub fn hidden(&self, text: &str) -> String {
         let long = self.0.iter().filter(|(_, value)| value.len() >= SHORT);
-        long.fold(text.to_owned(), |text, (reference, value)| {
-            let quoted = format!("{value:?}");
-            let within = quoted.strip_prefix('"').and_then(|rest| rest.strip_suffix('"'));
-            text.replace(value.as_str(), reference)
-                .replace(within.unwrap_or(value), reference)
-        })
+        let mut long: Vec<(&String, &String)> = long.collect();
+        long.sort_by_key(|(_, value)| Reverse(value.len()));
+        long.into_iter()
+            .fold(text.to_owned(), |text, (reference, value)| {
+                let forms = quoted(value).into_iter();
+                forms.fold(text, |text, form| text.replace(&form, reference))
+            })
     }
 
-    /// Puts references in place of the values in all texts of an object.
+    /// Puts references in place of the values in all texts of an object. What is nothing but a value is one of any length, and a number
+    /// as well.
     pub fn hide(&self, value: &mut Value) {
+        let whole = match value {
+            Value::String(text) => Some(text.clone()),
+            Value::Number(number) => Some(number.to_string()),
+            _ => None,
+        };
+        if let Some(reference) = whole.and_then(|whole| self.reference_of(&whole)) {
+            *value = Value::String(reference.to_owned());
+            return;
+        }
         match value {
             Value::String(text) => *text = self.hidden(text),
             Value::Array(items) => items.iter_mut().for_each(|item| self.hide(item)),
@@ -93,6 +120,20 @@ impl SecretHandles {
             _ => {}
         }
     }
+}
+
+/// Returns a value as it stands in texts: as it is, as Rust and JSON quote it, and as Go does.
+fn quoted(value: &str) -> Vec<String> {
+    let within = |quoted: &str| {
+        let within = quoted.strip_prefix('"').and_then(|rest| rest.strip_suffix('"'));
+        within.unwrap_or(value).to_owned()
+    };
+    let json = within(&Value::from(value).to_string());
+    let go = [('<', "\\u003c"), ('>', "\\u003e"), ('&', "\\u0026")];
+    let go = go.iter().fold(json.clone(), |text, (plain, escaped)| {
+        text.replace(*plain, escaped)
+    });
+    vec![value.to_owned(), within(&format!("{value:?}")), json, go]
 }
 
 impl fmt::Debug for SecretHandles {
@@ -142,6 +183,42 @@ mod tests {
         let said = said.to_string();
         assert!(!said.contains("C4n4ry"), "{said}");
         assert_eq!(said.matches("<secret, sha256:").count(), 2, "{said}");
+    }
+
+    #[test]
+    fn a_value_that_is_a_part_of_another_leaves_nothing_of_that_one() {
+        let mut known = SecretHandles::default();
+        let parts = ["C4n4", "C4n4ry", "C4n4ry-1", "C4n4ry-12"];
+        for part in parts {
+            known.add(part);
+        }
+        for part in parts {
+            assert_eq!(
+                known.hidden(&format!("no {part}!")),
+                format!("no {}!", reference(part))
+            );
+        }
+    }
+
+    #[test]
+    fn a_value_that_go_has_quoted_is_hidden() {
+        let mut known = SecretHandles::default();
+        known.add("<C4n4ry>&\"x\"");
+        let hidden = known.hidden("no \"\\u003cC4n4ry\\u003e\\u0026\\\"x\\\"\"");
+        assert!(!hidden.contains("C4n4ry"), "{hidden}");
+    }
+
+    #[test]
+    fn numbers_and_short_values_are_hidden_where_nothing_else_stands() {
+        let mut known = SecretHandles::default();
+        known.add("4711");
+        known.add("abc");
+        let mut said = json!({"a": 4711, "b": "abc", "c": 47, "d": ["4711"], "e": "abcd"});
+        known.hide(&mut said);
+        assert_eq!(
+            said,
+            json!({"a": reference("4711"), "b": reference("abc"), "c": 47, "d": [reference("4711")], "e": "abcd"})
+        );
     }
 
     #[test]

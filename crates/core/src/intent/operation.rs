@@ -11,7 +11,7 @@ use super::effect::Effect;
 use super::proof::NotProved;
 use super::seen::NotKnown;
 use super::{Input, Step, Trouble};
-use crate::api::{Finding, Lifecycle, Offer, Opening, Progress, WaitCode, Window};
+use crate::api::{Finding, Lifecycle, Offer, Opening, Progress, SecretHandles, WaitCode, Window};
 use crate::profile;
 
 /// A time that comes is waited for at least as long, because clocks are coarse.
@@ -117,6 +117,11 @@ pub(super) trait Kind: Sized {
     /// Returns whether the status is about the present spec now.
     fn observes(_operation: &Operation<'_, Self>) -> bool {
         true
+    }
+
+    /// Returns the values of secret handles that the journal has: no text of the status may have them.
+    fn secrets<'o>(_operation: &'o Operation<'_, Self>) -> Option<&'o SecretHandles> {
+        None
     }
 
     /// Completes the status before it is written, and says in the conditions how it stands.
@@ -307,11 +312,14 @@ impl<'a, K: Kind> Operation<'a, K> {
         if wait.code == WaitCode::Evidence && K::is_paused(self) {
             wait.code = WaitCode::Pause;
         }
+        // Before it is compared with what was waited for: a wait that is said in other words begins again.
+        wait.reason = self.without_secrets(wait.reason);
         let offers = K::offers(self, &wait.reason);
         let last_warning = match wait.code {
             WaitCode::Evidence => K::last_warning(self),
             _ => None,
         };
+        let last_warning = last_warning.map(|warning| self.without_secrets(warning));
         let ends = match wait.until {
             Some(until) => Some((until, wait.then)),
             None => K::limit(self).map(|(until, then)| (until, Some(then))),
@@ -331,6 +339,14 @@ impl<'a, K: Kind> Operation<'a, K> {
         if let Some((until, _)) = ends {
             let left = self.left(until);
             self.requeue_after = self.requeue_after.map(|soon| soon.min(left));
+        }
+    }
+
+    /// Returns what others say, without the values of secret handles.
+    pub(super) fn without_secrets(&self, said: String) -> String {
+        match K::secrets(self) {
+            Some(secrets) if !secrets.is_empty() => secrets.hidden(&said),
+            _ => said,
         }
     }
 

@@ -381,6 +381,12 @@ impl Pin {
                 .any(|(key, value)| key == meta::DELETION_PROTECTED && value == meta::PROTECTED_ALWAYS)
     }
 
+    /// Returns whether a policy says what this pin says as an earlier version wrote it: Karmada may not be able to apply that to a
+    /// template that lacks what this version makes.
+    pub fn is_worded_as_before(&self, policy: &OverridePolicy) -> bool {
+        policy.spec.override_rules != self.spec().override_rules && self.is_written_as(policy)
+    }
+
     /// Returns what a cluster gets, in the order in which it is set.
     pub(super) fn says_in(&self, cluster: &ClusterName) -> Vec<PatchOp> {
         let rules = self.rules();

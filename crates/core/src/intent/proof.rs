@@ -99,16 +99,18 @@ impl Facts<'_> {
         };
         // Where the state is elsewhere, operators repeat what is asked of them, and say not whether they have seen it last.
         let acknowledges = !self.profile.spec().state_elsewhere;
-        if offered.is_of(object)
-            || self.has_only_been_held_since(offered, object)
-            || acknowledges && self.profile.observed(object)?
-        {
+        if self.was_never_told_to_run(offered, object) || acknowledges && self.profile.observed(object)? {
             return Ok(());
         }
         Err(NotProved::No(format!(
             "{}: it was let run, and its operator has not acknowledged yet that it is to stop",
             self.cluster
         )))
+    }
+
+    /// Returns whether a copy was not told to run since its cluster was given the token.
+    pub(super) fn was_never_told_to_run(&self, offered: &Offered, object: &Value) -> bool {
+        offered.is_of(object) || self.has_only_been_held_since(offered, object)
     }
 
     /// Returns whether the order to run can't have come in between: every change of a spec counts one, to run and to stop again

@@ -1,10 +1,10 @@
-//! Where the values of secret handles are: in the journal, for as long as it speaks of them.
+//! Where the values of secret handles are: in the journal, for as long as it speaks of them, and in no text.
 
 use std::collections::BTreeSet;
 
 use serde_json::Value;
 
-use crate::api::{SecretHandles, is_reference};
+use crate::api::{Common, SecretHandles, is_reference};
 use crate::profile::Profile;
 
 /// Keeps the values that handles of a journal stand for, and no others. One that is not known yet is looked for in the copies: it
@@ -25,12 +25,30 @@ pub(super) fn keep<'o, 'h>(
     }
 }
 
+/// Hides the values in what a status tells people: servers, operators and kubelets quote what they refuse.
+pub(super) fn hide_in(known: &SecretHandles, common: &mut Common) {
+    if known.is_empty() {
+        return;
+    }
+    let hide = |text: &mut String| *text = known.hidden(text);
+    if let Some(wait) = &mut common.waiting_for {
+        hide(&mut wait.reason);
+        wait.last_warning.iter_mut().for_each(hide);
+    }
+    for finding in &mut common.findings {
+        hide(&mut finding.message);
+        finding.hint.iter_mut().for_each(hide);
+    }
+    let steps = common.steps.iter_mut();
+    steps.flat_map(|step| &mut step.evidence).for_each(hide);
+}
+
 #[cfg(test)]
 mod tests {
     use serde_json::json;
 
     use super::*;
-    use crate::api::reference;
+    use crate::api::{Finding, WaitCode, reference};
     use crate::profile::built_in;
 
     #[test]
@@ -48,5 +66,25 @@ mod tests {
         assert_eq!(known.reveal(&handle), Some("s3://C4n4ry"));
         keep(&mut known, [].iter(), &profile, [&copy]);
         assert!(known.is_empty());
+    }
+
+    #[test]
+    fn no_text_of_a_status_has_a_value_whatever_is_waited_for() {
+        let quoted = || "refused: s3://C4n4ry".to_owned();
+        let now = "2026-01-01T00:00:00Z".parse().unwrap();
+        let mut known = SecretHandles::default();
+        known.add("s3://C4n4ry");
+        for code in [WaitCode::Evidence, WaitCode::Retry, WaitCode::Approval] {
+            let mut common = Common::default();
+            common.enter("Capture", Vec::new(), now);
+            common.enter("Handoff", vec![quoted()], now);
+            common.wait(code, quoted(), now);
+            common.waiting_for.as_mut().unwrap().last_warning = Some(quoted());
+            common.findings = vec![Finding::new("Refused", quoted(), quoted())];
+            hide_in(&known, &mut common);
+            let said = serde_json::to_string(&common).unwrap();
+            assert!(!said.contains("C4n4ry"), "{said}");
+            assert_eq!(said.matches(&reference("s3://C4n4ry")).count(), 5, "{said}");
+        }
     }
 }

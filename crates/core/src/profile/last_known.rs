@@ -21,6 +21,8 @@ const CREATED: &str = "$.metadata.creationTimestamp";
 pub struct Newest {
     /// The handles, by name.
     pub values: BTreeMap<String, String>,
+    /// When the states were saved, by the same names; of one whose rule has no time, nothing.
+    pub saved: BTreeMap<String, Timestamp>,
     /// The rules whose objects may show a newer one, and were not seen; by their place in `lastKnown`.
     pub unseen: BTreeSet<usize>,
 }
@@ -72,12 +74,14 @@ impl KnownRule {
         })
     }
 
-    /// Returns whether its handle among these is of this run.
-    pub(super) fn made(&self, handles: &BTreeMap<String, String>, run: Option<&str>) -> bool {
-        let (handle, pattern) = (handles.get(&self.name), self.run.as_ref());
-        handle
-            .zip(pattern)
-            .is_some_and(|(handle, pattern)| is_of_run(pattern, handle, run))
+    pub(super) fn name(&self) -> &str {
+        &self.name
+    }
+
+    /// Returns whether a handle is of this run. It is judged as it is, not by what stands for a secret one.
+    pub(super) fn made(&self, handle: &str, run: Option<&str>) -> bool {
+        let pattern = self.run.as_ref();
+        pattern.is_some_and(|pattern| is_of_run(pattern, handle, run))
     }
 
     /// Returns the handle that an object shows; what can't be judged shows none.
@@ -141,11 +145,17 @@ pub(super) fn newest(
             best.insert(&rule.name, shown);
         }
     }
-    let values = best.into_iter();
-    let values = values
-        .map(|(name, shown)| (name.to_owned(), shown.value))
-        .collect();
-    Ok(Newest { values, unseen })
+    let mut newest = Newest {
+        unseen,
+        ..Newest::default()
+    };
+    for (name, shown) in best {
+        if let Some(at) = shown.at {
+            newest.saved.insert(name.to_owned(), at);
+        }
+        newest.values.insert(name.to_owned(), shown.value);
+    }
+    Ok(newest)
 }
 
 /// An object of an earlier copy of the same name says nothing of this one.

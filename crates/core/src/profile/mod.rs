@@ -314,18 +314,18 @@ impl Profile {
     /// Returns what lets a first copy run as its template says: without what names a state handle.
     pub fn start_from_nothing(&self, variables: &Variables<'_>) -> Result<Vec<PatchOp>, Error> {
         let patches = self.0.spec.start.iter();
-        Self::filled(patches.filter(|patch| !names_a_handle(patch)), variables)
+        Self::filled(patches.filter(|patch| !patch.names_a_handle()), variables)
     }
 
     /// Returns whether a copy that ran before is started again with the state handle that its own stop has left.
     pub fn restarts_by_handle(&self) -> bool {
-        self.0.spec.restart.iter().any(names_a_handle)
+        self.0.spec.restart.iter().any(PatchOp::names_a_handle)
     }
 
     /// Returns what lets a copy that ran before run again as its template says: without what names a state handle.
     pub fn restart_from_nothing(&self, variables: &Variables<'_>) -> Result<Vec<PatchOp>, Error> {
         let patches = self.0.spec.restart.iter();
-        Self::filled(patches.filter(|patch| !names_a_handle(patch)), variables)
+        Self::filled(patches.filter(|patch| !patch.names_a_handle()), variables)
     }
 
     fn filled<'p>(
@@ -419,12 +419,17 @@ impl Profile {
         last_known::newest(&self.0.last_known, copy, run.as_deref(), beside)
     }
 
-    /// Returns whether the run that a copy shows has made the handle that a rule of `lastKnown` finds; where the rule can't tell, it
-    /// has not.
-    pub fn is_of_this_run(&self, rule: usize, handles: &BTreeMap<String, String>, copy: &Value) -> bool {
+    /// Returns the name of the handle that a rule of `lastKnown` finds.
+    pub fn known_name(&self, rule: usize) -> Option<&str> {
+        self.0.last_known.get(rule).map(KnownRule::name)
+    }
+
+    /// Returns whether the run that a copy shows has made a handle that a rule of `lastKnown` finds; where the rule can't tell, it
+    /// has not. A secret handle is judged by its value.
+    pub fn is_of_this_run(&self, rule: usize, handle: &str, copy: &Value) -> bool {
         let rule = self.0.last_known.get(rule);
         let run = self.run_id(copy).ok().flatten();
-        rule.is_some_and(|rule| rule.made(handles, run.as_deref()))
+        rule.is_some_and(|rule| rule.made(handle, run.as_deref()))
     }
 
     /// Returns the objects beside a copy that may show a newer handle than itself: of each rule of `lastKnown` that is about others,
@@ -497,12 +502,6 @@ fn secrets_in(spec: &WorkloadProfileSpec, object: &Value) -> SecretHandles {
         }
     }
     secrets
-}
-
-/// Returns whether a patch has no value without a state handle.
-pub(crate) fn names_a_handle(patch: &PatchOp) -> bool {
-    let value = patch.value.as_ref().map(Value::to_string);
-    value.is_some_and(|value| value.contains("${captured."))
 }
 
 /// A handle is handed to another copy as it is: what is no text, or blank, is none.

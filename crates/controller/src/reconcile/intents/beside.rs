@@ -8,7 +8,7 @@ use tokio::time::{Instant, timeout};
 use super::Parts;
 use super::ask::all;
 use super::members::{ANSWERS_WITHIN, no_answer};
-use cutover_core::api::WorkloadProfileSpec;
+use cutover_core::api::{LastKnownRule, WorkloadProfileSpec};
 use cutover_core::intent::Seen;
 use cutover_core::intent::failover::Beside;
 use cutover_core::profile::{Profile, Site};
@@ -17,13 +17,22 @@ use cutover_karmada::name::{ClusterName, ObjectKey};
 /// How often it is looked again. A plan looks at the copy far more often, but savepoints are minutes apart.
 const AGAIN: Duration = Duration::from_mins(1);
 
-/// What was seen last, in which cluster and when.
+/// What was seen last.
 #[derive(Debug, Default)]
-pub(super) struct Known(Option<(Instant, ClusterName, Beside)>);
+pub(super) struct Known(Option<Look>);
+
+#[derive(Debug)]
+struct Look {
+    at: Instant,
+    cluster: ClusterName,
+    /// What was asked for: objects are known by the place of their rule.
+    rules: Vec<LastKnownRule>,
+    seen: Beside,
+}
 
 impl Known {
-    /// Returns what there is beside a copy: what was seen not long ago, or what a look of now shows. One that showed nothing is made
-    /// again the next time.
+    /// Returns what there is beside a copy: what was seen not long ago, or what a look of now shows. One that showed nothing, such as
+    /// one that is not allowed, is not made again in each pass either: what was noted before stays meanwhile.
     pub(super) async fn look(
         &mut self,
         parts: &Parts,
@@ -31,16 +40,23 @@ impl Known {
         workload: &ObjectKey,
         cluster: &ClusterName,
     ) -> Beside {
-        if let Some((at, known, beside)) = &self.0
-            && known == cluster
-            && at.elapsed() < AGAIN
-        {
-            return beside.clone();
+        if let Some(seen) = self.recent(cluster, &profile.last_known) {
+            return seen.clone();
         }
-        let beside = read(parts, profile, workload, cluster).await;
-        let is_known = beside.values().all(|objects| objects.get().is_ok());
-        self.0 = is_known.then(|| (Instant::now(), cluster.clone(), beside.clone()));
-        beside
+        let seen = read(parts, profile, workload, cluster).await;
+        self.0 = Some(Look {
+            at: Instant::now(),
+            cluster: cluster.clone(),
+            rules: profile.last_known.clone(),
+            seen: seen.clone(),
+        });
+        seen
+    }
+
+    fn recent(&self, cluster: &ClusterName, rules: &[LastKnownRule]) -> Option<&Beside> {
+        let last = self.0.as_ref()?;
+        let is_same = last.cluster == *cluster && last.rules == rules;
+        (is_same && last.at.elapsed() < AGAIN).then_some(&last.seen)
     }
 }
 
@@ -72,4 +88,39 @@ async fn read(
         }
     });
     join_all(reads).await.into_iter().collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use cutover_core::profile::built_in;
+
+    use super::*;
+
+    #[test]
+    fn a_look_counts_for_a_while_whatever_it_showed_and_for_what_was_asked_alone() {
+        let rules = built_in().unwrap()[0].spec.last_known.clone();
+        let east = ClusterName::new("east");
+        let known = Known(Some(Look {
+            at: Instant::now(),
+            cluster: east.clone(),
+            rules: rules.clone(),
+            seen: Beside::from([(2, Seen::unknown("403 forbidden"))]),
+        }));
+        assert_eq!(known.recent(&east, &rules).map(Beside::len), Some(1));
+        assert!(known.recent(&ClusterName::new("west"), &rules).is_none());
+        assert!(known.recent(&east, &rules[1..]).is_none());
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_look_is_made_again_after_a_minute() {
+        let east = ClusterName::new("east");
+        let known = Known(Some(Look {
+            at: Instant::now(),
+            cluster: east.clone(),
+            rules: Vec::new(),
+            seen: Beside::new(),
+        }));
+        tokio::time::advance(AGAIN).await;
+        assert!(known.recent(&east, &[]).is_none());
+    }
 }

@@ -187,6 +187,7 @@ mod tests {
                 handed_over: false,
                 from_handle: false,
                 target_captured: false,
+                source_captured: false,
                 own_state: false,
                 stage: RollBackStage::Begun,
                 heir: None,

@@ -13,9 +13,10 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::MicroTime;
 use kube::api::ObjectMeta;
 use tokio::time::Instant;
 
-use cutover_core::api::STATUS_FORMAT;
+use cutover_core::api::{PLAIN_FORMAT, STATUS_FORMAT};
 
-/// Annotation of the Lease: the highest format in which whoever had it may have written statuses and claims.
+/// Annotation of the Lease: the format that whoever leads after its holder has to read, because everything is written in it. A status
+/// or a claim that asks for a newer one says so itself, and is left alone for its own.
 pub(super) const FORMAT: &str = "cutover.dev/format";
 
 /// How long a lease lasts, and what follows from it.
@@ -143,7 +144,7 @@ impl Election {
         Next::Claim(Box::new(self.claim(wall)))
     }
 
-    /// Returns the highest format in which somebody who had the Lease may have written; nothing where that was not noted.
+    /// Returns the format in which somebody who had the Lease has written everything; nothing where that was not noted.
     fn format_seen(&self) -> Option<u32> {
         let seen = self.seen.as_ref().filter(|seen| !seen.is_gone)?;
         let format = seen.lease.metadata.annotations.as_ref()?.get(FORMAT)?;
@@ -172,7 +173,7 @@ impl Election {
             _ => ObjectMeta::default(),
         };
         let annotations = metadata.annotations.get_or_insert_default();
-        annotations.insert(FORMAT.to_owned(), STATUS_FORMAT.to_string());
+        annotations.insert(FORMAT.to_owned(), PLAIN_FORMAT.to_string());
         Lease {
             metadata,
             spec: Some(LeaseSpec {

@@ -27,8 +27,8 @@ use super::fight::{self, How};
 use super::pin::{self, Authority, Pin, PinWrite, Says};
 use super::seen::{NotKnown, Seen};
 use crate::api::{
-    Claim, ClaimOwner, ClaimSpec, Differences, Finding, MARKER_ANNOTATION, PinState, STATUS_FORMAT,
-    WaitingFor, claim_name,
+    Claim, ClaimOwner, ClaimSpec, Differences, Finding, MARKER_ANNOTATION, PinState, WaitingFor, claim_name,
+    format_of_guests,
 };
 use cutover_karmada::name::{ClusterName, ObjectKey};
 use cutover_karmada::{Cluster, OverridePolicy, ResourceBinding, Work};
@@ -76,6 +76,8 @@ pub struct Terms {
     pub unmarked: bool,
     /// What guests say, as the pin includes it.
     pub guests: BTreeMap<String, Differences>,
+    /// The format of the owner's journal; that of the guests is added.
+    pub format: u32,
 }
 
 /// How the pin in the API server stands to the one of the journal.
@@ -162,8 +164,14 @@ impl<'a> Custody<'a> {
     /// Returns what the claim is to say. What guests say in it is theirs to change; one that was lost is made anew with what the
     /// pin includes of it.
     pub fn spec(&self, state: &PinState, terms: Terms) -> ClaimSpec {
+        let included = guest::included(&terms.guests);
+        let format = terms.format.max(format_of_guests(&terms.guests));
+        let differences = match &self.claim {
+            Ok(Some(claim)) => claim.spec.differences.clone(),
+            _ => terms.guests,
+        };
         ClaimSpec {
-            format: STATUS_FORMAT,
+            format: format.max(format_of_guests(&differences)),
             workload: claimed(&self.workload),
             binding_id: terms.binding_id,
             owner: self.owner.clone(),
@@ -180,11 +188,8 @@ impl<'a> Custody<'a> {
             lender: terms.lender,
             clusters: terms.clusters,
             standing: terms.standing,
-            included: guest::included(&terms.guests),
-            differences: match &self.claim {
-                Ok(Some(claim)) => claim.spec.differences.clone(),
-                _ => terms.guests,
-            },
+            included,
+            differences,
         }
     }
 

@@ -311,13 +311,7 @@ impl Operation<'_> {
         flight.evidence.push(healthy.evidence().to_owned());
         // What was known of the old copy is older than what the new one was given.
         let state = flight.state.clone().filter(|state| !state.values.is_empty());
-        self.status.last_known = state.map(|state| LastKnown {
-            cluster: to,
-            uid: String::new(),
-            values: state.values,
-            at: state.at,
-            recorded: false,
-        });
+        self.status.last_known = state.map(|state| LastKnown::left(to, state.values, state.at));
         self.enter(Phase::Settling, vec![healthy.evidence().to_owned()]);
         Err(Interrupt::Requeue)
     }

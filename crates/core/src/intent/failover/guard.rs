@@ -6,9 +6,8 @@ use serde_json::Value;
 
 use super::look::uid;
 use super::validate::validate;
-use super::{Interrupt, NEWEST_UNSEEN, Operation, Phase};
-use crate::api::{FailoverJournal, Fence, Finding, LastKnown, PinState, SecretHandles};
-use crate::intent::NotKnown;
+use super::{Interrupt, Operation, Phase};
+use crate::api::{FailoverJournal, Fence, Finding, PinState, SecretHandles};
 use crate::intent::custody;
 use crate::intent::effect::Effect;
 use crate::intent::fence::identify;
@@ -17,7 +16,7 @@ use crate::intent::migration::binding_findings;
 use crate::intent::misfits;
 use crate::intent::other_managers::account;
 use crate::intent::pin::{self, Says};
-use crate::profile::{self, Newest, Profile};
+use crate::profile::{self, Profile};
 use cutover_karmada::name::ClusterName;
 use cutover_karmada::{ResourceBinding, meta};
 
@@ -364,90 +363,6 @@ impl Operation<'_> {
         journal.pin.renew();
         Err(Interrupt::Requeue)
     }
-
-    /// Notes the newest handle of the running copy. Where it can't be seen whether there is a newer one, what was noted of this run
-    /// before may be that, and stays.
-    fn note_last_known(&mut self) -> Result<(), Interrupt> {
-        if !self.input.spec.capture.continuous {
-            return Ok(());
-        }
-        let writer = self.writer()?;
-        let Ok(Some(copy)) = self.input.snapshot.around.member(&writer)?.object.get() else {
-            return Ok(());
-        };
-        if copy.pointer("/metadata/deletionTimestamp").is_some() {
-            return Ok(());
-        }
-        let beside = self.input.snapshot.beside.get(&writer);
-        let all = beside.into_iter().flatten();
-        let seen: BTreeMap<usize, &[Value]> = all
-            .filter_map(|(rule, objects)| Some((*rule, objects.get().ok()?.as_slice())))
-            .collect();
-        let profile = self.profile()?;
-        let Newest { values, unseen } = profile.last_known(copy, &seen)?;
-        match unseen.first() {
-            Some(rule) => {
-                let unread = beside.and_then(|beside| beside.get(rule)?.get().err());
-                self.doubt_newest(&writer, unread)?;
-                let known = self.status.last_known.as_ref();
-                let of_copy = known.filter(|known| known.cluster == writer && known.uid == uid(copy));
-                if of_copy.is_some_and(|known| profile.is_of_this_run(*rule, &known.values, copy)) {
-                    return Ok(());
-                }
-            }
-            None => self.untell(NEWEST_UNSEEN),
-        }
-        let known = self.status.last_known.as_ref();
-        let of_this_copy = known.is_some_and(|known| known.cluster == writer && known.values == values);
-        if values.is_empty() || of_this_copy {
-            return Ok(());
-        }
-        self.status.last_known = Some(LastKnown {
-            cluster: writer,
-            uid: uid(copy),
-            values,
-            at: self.input.now,
-            recorded: false,
-        });
-        Err(Interrupt::Requeue)
-    }
-
-    /// Says why it can't be seen whether there is a newer state; nothing where it was not looked for in this pass.
-    fn doubt_newest(&mut self, writer: &ClusterName, unread: Option<NotKnown>) -> Result<(), Interrupt> {
-        let Some(NotKnown(why)) = unread else {
-            return Ok(());
-        };
-        let finding = Finding::new(
-            NEWEST_UNSEEN,
-            format!("whether {writer} has a newer state than the noted one is not visible: {why}"),
-            "allow cutover to list the objects that the profile's lastKnown names in that cluster; until then a failover that can't stop \
-             the copy may go on from an older state",
-        );
-        let findings = &self.status.common.findings;
-        if !findings.iter().any(|known| known.message == finding.message) {
-            self.untell(NEWEST_UNSEEN);
-        }
-        self.tell(finding)
-    }
-
-    /// Git has the last known handle: what a rebuilt control plane would start from.
-    fn record_last_known(&mut self) -> Result<(), Interrupt> {
-        let Some(known) = self.status.last_known.as_ref().filter(|known| !known.recorded) else {
-            return Ok(());
-        };
-        let values = known.values.clone();
-        let there = self.input.snapshot.kept.get()?.as_ref();
-        let has_it = there
-            .and_then(|kept| kept.last_known.as_ref())
-            .is_some_and(|kept| kept.values == values);
-        if !has_it {
-            return Err(Interrupt::Act(vec![self.keep("notes its last known state")]));
-        }
-        if let Some(known) = self.status.last_known.as_mut() {
-            known.recorded = true;
-        }
-        Err(Interrupt::Requeue)
-    }
 }
 
 /// Returns what a template lacks for copies of it to be held, stopped and started.
@@ -457,7 +372,7 @@ fn template_findings(template: &Value, profile: &Profile) -> Result<Vec<Finding>
         let hint = hint.unwrap_or_else(|| "fix the template".to_owned());
         Finding::new("TemplateUnfit", unmet.message.clone(), hint)
     });
-    let unfit = pin::unfit(template, pin::lists_of(profile.spec()));
+    let unfit = pin::unfit(template, pin::lists_of(profile.spec(), &[]));
     Ok(unmet.chain(unfit).collect())
 }
 

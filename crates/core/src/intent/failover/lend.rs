@@ -132,13 +132,7 @@ impl Operation<'_> {
             .extend(identity.map(|identity| (writer.clone(), identity)));
         // What it took along is newer than whatever was seen before; of another copy nothing else is known.
         if let Some(captured) = captured {
-            self.status.last_known = Some(LastKnown {
-                cluster: writer.clone(),
-                uid: String::new(),
-                values: captured.values,
-                at: captured.at,
-                recorded: false,
-            });
+            self.status.last_known = Some(LastKnown::left(writer.clone(), captured.values, captured.at));
         } else if from.as_ref() != Some(&writer) {
             self.status.last_known = None;
         }

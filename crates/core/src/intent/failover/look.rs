@@ -149,6 +149,7 @@ impl<'a> Operation<'a> {
 
     /// Returns whether the last passes have waited for the same, for so long.
     pub(super) fn has_waited(&self, reason: &str, limit: jiff::SignedDuration) -> bool {
+        let reason = self.without_secrets(reason.to_owned());
         let waits = self.status.common.waiting_for.as_ref();
         waits
             .filter(|wait| wait.reason == reason)
@@ -156,7 +157,8 @@ impl<'a> Operation<'a> {
     }
 
     /// Tells people of something, once.
-    pub(super) fn tell(&mut self, finding: Finding) -> Result<(), Interrupt> {
+    pub(super) fn tell(&mut self, mut finding: Finding) -> Result<(), Interrupt> {
+        finding.message = self.without_secrets(finding.message);
         let known = &mut self.status.common.findings;
         if known
             .iter()

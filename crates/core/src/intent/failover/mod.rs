@@ -14,6 +14,7 @@ mod guard;
 mod guests;
 mod lend;
 mod look;
+mod newest;
 mod old;
 mod rebind;
 mod redirect;
@@ -216,6 +217,10 @@ impl Kind for FailoverPlan {
     /// A spec that is changed after the end is obeyed by a new attempt.
     fn observes(operation: &Operation<'_>) -> bool {
         !operation.status.phase.is_terminal() || operation.status.common.observed_generation == 0
+    }
+
+    fn secrets<'o>(operation: &'o Operation<'_>) -> Option<&'o SecretHandles> {
+        operation.status.journal.as_ref().map(|journal| &journal.secrets)
     }
 
     fn close(operation: &mut Operation<'_>) {

@@ -79,10 +79,11 @@ impl Operation<'_> {
 
     /// It has been so for a while, whether a person is asked already or not.
     fn has_waited_for(&self, why: &str) -> bool {
+        let why = self.without_secrets(why.to_owned());
         let waits = self.status.common.waiting_for.as_ref();
         waits.is_some_and(|wait| {
-            let asks = wait.code == WaitCode::Approval && wait.reason.starts_with(why);
-            asks || self.has_waited(why, PATIENCE)
+            let asks = wait.code == WaitCode::Approval && wait.reason.starts_with(&why);
+            asks || self.has_waited(&why, PATIENCE)
         })
     }
 
@@ -159,13 +160,7 @@ impl Operation<'_> {
         self.remember_old_copy(from, to)?;
         let flight = self.flight()?.clone();
         if let Some(state) = flight.state.as_ref().filter(|state| !state.values.is_empty()) {
-            self.status.last_known = Some(LastKnown {
-                cluster: from.clone(),
-                uid: String::new(),
-                values: state.values.clone(),
-                at: state.at,
-                recorded: false,
-            });
+            self.status.last_known = Some(LastKnown::left(from.clone(), state.values.clone(), state.at));
         }
         let mut record = super::settle::of_flight(&flight, to, self.status.common.attempt, self.input.now);
         record.evidence.push(format!(

@@ -132,13 +132,7 @@ impl Operation<'_> {
         if let Some(state) = state {
             flight.preserved.clear();
             let cluster = flight.from.clone();
-            self.status.last_known = Some(LastKnown {
-                cluster,
-                uid: String::new(),
-                values: state.values,
-                at: state.at,
-                recorded: false,
-            });
+            self.status.last_known = Some(LastKnown::left(cluster, state.values, state.at));
         }
         self.enter(Phase::Fencing, vec![why.to_owned()]);
         Ok(())

@@ -3,7 +3,6 @@
 use std::collections::BTreeMap;
 
 use super::Operation;
-use crate::api::WaitCode;
 use crate::intent::secret_handles;
 use crate::profile::Profile;
 
@@ -19,6 +18,8 @@ impl Operation<'_> {
         let Ok(profile) = Profile::compile("journal", &journal.profile) else {
             return;
         };
+        // What is forgotten now may stand in what is said now, and what is known from now on as well.
+        secret_handles::hide_in(&journal.secrets, &mut self.status.common);
         let state = journal.flight.as_ref().and_then(|flight| flight.state.as_ref());
         let all = [known, journal.carried.as_ref(), state.map(|state| &state.values)];
         let handles = all.into_iter().flatten().flat_map(BTreeMap::values);
@@ -27,13 +28,7 @@ impl Operation<'_> {
         let beside = self.input.snapshot.beside.values().flat_map(BTreeMap::values);
         let beside = beside.filter_map(|objects| objects.get().ok()).flatten();
         secret_handles::keep(&mut journal.secrets, handles, &profile, copies.chain(beside));
-        // What a server refuses it may quote.
-        if let Some(wait) = &mut self.status.common.waiting_for
-            && wait.code == WaitCode::Retry
-            && !journal.secrets.is_empty()
-        {
-            wait.reason = journal.secrets.hidden(&wait.reason);
-        }
+        secret_handles::hide_in(&journal.secrets, &mut self.status.common);
     }
 
     /// Returns whether a copy can be given these handles. After a control plane was built anew from Git those that are secrets can't

@@ -72,6 +72,7 @@ impl<'a> Operation<'a> {
                 journal.clusters.clone()
             },
             guests: journal.guests.clone(),
+            format: journal.format(),
             ..Terms::default()
         })
     }
@@ -203,13 +204,30 @@ impl<'a> Operation<'a> {
         let works = self.around().plane.works.get()?;
         match custody::markers(&synced, |cluster| works.get(cluster), &marker) {
             Ok(()) => self.send_again(),
-            Err(late @ Unmarked::Late(_)) => Err(Interrupt::Wait(late.wait())),
+            Err(late @ Unmarked::Late(_)) => {
+                let reason = late.wait();
+                self.write_in_present_words(reason)
+            }
             Err(missing @ Unmarked::NoWork(cluster)) => {
                 let reason = missing.wait();
                 let cluster = cluster.clone();
                 self.no_work(&cluster, reason)
             }
         }
+    }
+
+    /// A pin that Karmada can't apply, as an earlier version wrote it, comes to no Work: it is written as it is written now, under a new
+    /// sequence.
+    fn write_in_present_words(&mut self, reason: String) -> Result<(), Interrupt> {
+        let live = self.around().plane.pin.get()?.as_ref();
+        let pin = self.compile()?;
+        let is_old = live.is_some_and(|live| pin.is_worded_as_before(live));
+        if !(is_old && self.has_waited(&reason, PATIENCE)) {
+            return Err(Interrupt::Wait(reason));
+        }
+        self.journal_mut()?.pin.renew();
+        self.status.common.waiting_for = None;
+        Err(Interrupt::Requeue)
     }
 
     /// A Work that somebody deleted is made anew only with the next change; the writer's must not begin from nothing.

@@ -201,18 +201,16 @@ impl Operation<'_> {
     }
 
     fn waits_for(&self, reason: &str) -> bool {
+        let reason = self.without_secrets(reason.to_owned());
         let waits = self.status.common.waiting_for.as_ref();
         waits.is_some_and(|wait| wait.reason == reason)
     }
 
     /// Returns whether the last passes have waited for the same, for so long.
     pub(super) fn has_waited(&self, reason: &str, limit: SignedDuration) -> bool {
-        let waits = self
-            .status
-            .common
-            .waiting_for
-            .as_ref()
-            .filter(|wait| wait.reason == reason);
+        let reason = self.without_secrets(reason.to_owned());
+        let waits = self.status.common.waiting_for.as_ref();
+        let waits = waits.filter(|wait| wait.reason == reason);
         waits.is_some_and(|wait| self.input.now.duration_since(wait.since) >= limit)
     }
 }

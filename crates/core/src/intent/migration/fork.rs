@@ -36,12 +36,17 @@ impl Operation<'_> {
         if !wrote_on && !wrote_alone {
             return Ok(own != captured.values && !(own.is_empty() && may_show_none));
         }
-        let stopped = self.prove(source, Stopped::prove)??;
+        let stopped = match self.prove(source, Stopped::prove)? {
+            Ok(stopped) => stopped,
+            // A person gives up what it may have left since: it is started with the handle that is known.
+            Err(_) if profile.restarts_by_handle() && self.assumed(Fact::From, &captured.from).is_some() => {
+                return Ok(true);
+            }
+            Err(why) => return Err(why.into()),
+        };
         let newer = stopped.capture(&profile, &captured.values, self.input.now)?;
         if wrote_alone || self.assumed(Fact::From, source).is_some() {
-            let journal = self.journal_mut()?;
-            journal.source_handle = newer.values.clone();
-            journal.capture(newer);
+            self.journal_mut()?.capture_source(newer);
             return Err(Interrupt::Requeue);
         }
         if self.assumed(Fact::From, &captured.from).is_some() {

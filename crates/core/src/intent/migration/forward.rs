@@ -217,9 +217,7 @@ impl Operation<'_> {
             captured => captured?,
         };
         if self.journal()?.captured.as_ref().map(|known| &known.values) != Some(&captured.values) {
-            let journal = self.journal_mut()?;
-            journal.source_handle = captured.values.clone();
-            journal.capture(captured);
+            self.journal_mut()?.capture_source(captured);
             return Ok(Next::Requeue);
         }
         let kept = if self.journal()?.records_handle_first() {
@@ -248,6 +246,7 @@ impl Operation<'_> {
     /// A source that has stopped, and whose operator has said all about it, leaves no other handle than it has: waiting only
     /// makes it longer that nobody runs.
     fn no_handle(&self, why: String) -> Interrupt {
+        let why = self.without_secrets(why);
         let waited = self.status.common.waiting_for.as_ref();
         let since = waited.filter(|wait| wait.reason == why).map(|wait| wait.since);
         match since {

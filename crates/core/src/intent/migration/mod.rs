@@ -59,7 +59,7 @@ pub(in crate::intent) use preflight::keeps_target;
 
 use crate::api::{
     Condition, ConditionStatus, Fact, Finding, InGit, Journal, Migration, MigrationSpec, MigrationStatus,
-    Offer, OnFailure, Phase, Progress, RollBack, RollBackStage,
+    Offer, OnFailure, Phase, Progress, RollBack, RollBackStage, SecretHandles,
 };
 use crate::profile;
 use cutover_karmada::name::ClusterName;
@@ -257,6 +257,10 @@ impl Kind for Migration {
         }
     }
 
+    fn secrets<'o>(operation: &'o Operation<'_>) -> Option<&'o SecretHandles> {
+        operation.status.journal.as_ref().map(|journal| &journal.secrets)
+    }
+
     fn close(operation: &mut Operation<'_>) {
         operation.note_words();
         operation.keep_secrets();
@@ -391,6 +395,7 @@ impl Operation<'_> {
             .filter(|before| before.stage != RollBackStage::Returned);
         let handed_over = handed_over || knows.is_some_and(|before| before.handed_over);
         let target_captured = knows.is_some_and(|before| before.target_captured);
+        let source_captured = knows.is_some_and(|before| before.source_captured);
         // What Git was seen to have is looked up again where it is needed.
         journal.in_git = journal.in_git.min(InGit::Opening);
         journal.roll_back = Some(RollBack {
@@ -402,6 +407,7 @@ impl Operation<'_> {
             handed_over,
             from_handle: false,
             target_captured,
+            source_captured,
             own_state: false,
             stage: RollBackStage::Begun,
             heir: None,

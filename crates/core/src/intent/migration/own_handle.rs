@@ -3,8 +3,8 @@
 
 use super::roll_back::LONG;
 use super::{Interrupt, Operation, restored};
-use crate::api::Fact;
-use crate::intent::proof::Stopped;
+use crate::api::{Capture, Fact};
+use crate::intent::proof::{NotProved, Stopped};
 use cutover_karmada::name::ClusterName;
 
 impl Operation<'_> {
@@ -28,9 +28,9 @@ impl Operation<'_> {
         }
         let stopped = match self.prove(source, Stopped::prove)? {
             Ok(stopped) => stopped,
-            Err(why) => return Err(self.has_to_leave_a_handle(source, &why.to_string())),
+            Err(why) => return self.does_not_stop(source, &why.to_string()),
         };
-        let left = match stopped.capture(&profile, &journal.handle_before, self.input.now) {
+        let left = match self.left_by(source, &stopped)? {
             Ok(left) => left,
             Err(why) => return self.left_none(source, &why.to_string()),
         };
@@ -38,10 +38,52 @@ impl Operation<'_> {
         if is_anothers || self.captured()? == Some(&left.values) && is_its_own {
             return Ok(());
         }
-        let journal = self.journal_mut()?;
-        journal.source_handle = left.values.clone();
-        journal.capture(left);
+        self.journal_mut()?.capture_source(left);
         Err(Interrupt::Requeue)
+    }
+
+    /// Returns what the source's last stop has left. Of one that may have been let run on the way back, whatever was known before is
+    /// not that: what it wrote since is in none of it.
+    fn left_by(
+        &self,
+        source: &ClusterName,
+        stopped: &Stopped,
+    ) -> Result<Result<Capture, NotProved>, Interrupt> {
+        let profile = self.profile()?;
+        let journal = self.journal()?;
+        let capture = |before| stopped.capture(&profile, before, self.input.now);
+        let left = capture(&journal.handle_before);
+        let was_told_to_run = || {
+            self.prove(source, |facts| {
+                let offered = facts.offered;
+                Ok(offered.is_some_and(|offered| !facts.was_never_told_to_run(offered, stopped.object())))
+            })
+        };
+        if self.back()?.source_captured || !(self.went_back() || was_told_to_run()?.unwrap_or(true)) {
+            return Ok(left);
+        }
+        let captured = journal.captured.as_ref().map(|captured| &captured.values);
+        let known = [Some(&journal.source_handle), captured];
+        let mut known = known.into_iter().flatten();
+        Ok(left.and_then(|left| known.try_fold(left, |_, before| capture(before))))
+    }
+
+    /// A source that doesn't come to its stop, and may have written since: after a while a person may let the workload go on from what is
+    /// known.
+    fn does_not_stop(&self, source: &ClusterName, why: &str) -> Result<(), Interrupt> {
+        let captured = self.journal()?.captured.as_ref();
+        let Some(from) = captured.map(|captured| &captured.from) else {
+            return Err(self.has_to_leave_a_handle(source, why));
+        };
+        let reason = format!(
+            "{why}: {source} may have run since {} was left",
+            known_from(source, from)
+        );
+        let is_late = self.has_waited(&reason, LONG) || self.offers_before(Fact::From, from);
+        if !is_late && self.assumed(Fact::From, from).is_none() {
+            return Err(Interrupt::Wait(reason));
+        }
+        self.left_none(source, why)
     }
 
     /// Returns whether a person lets a source start without the handle that its stop didn't leave.
@@ -69,14 +111,15 @@ impl Operation<'_> {
             .journal
             .as_ref()
             .is_none_or(|journal| journal.offered.contains_key(source));
-        let went_back = || {
-            let mut findings = self.status.common.findings.iter();
-            findings.any(|finding| finding.code == restored::CODE)
-        };
-        was_let_run || self.is_lapse().unwrap_or(true) || went_back()
+        was_let_run || self.is_lapse().unwrap_or(true) || self.went_back()
     }
 
-    /// A source that has stopped without a handle: where one is known from before, a person may let the workload go on from that.
+    fn went_back(&self) -> bool {
+        let mut findings = self.status.common.findings.iter();
+        findings.any(|finding| finding.code == restored::CODE)
+    }
+
+    /// A source whose stop has left no handle: where one is known from before, a person may let the workload go on from that.
     fn left_none(&self, source: &ClusterName, why: &str) -> Result<(), Interrupt> {
         let known = self.journal()?.captured.as_ref();
         let Some(from) = known.map(|captured| &captured.from) else {
@@ -85,10 +128,15 @@ impl Operation<'_> {
         if self.assumed(Fact::From, from).is_some() {
             return Ok(());
         }
-        let offer = self.offer_at(Fact::From, from, format!("what {source} wrote after that"));
+        let gives_up = if from == source {
+            "what it wrote since".to_owned()
+        } else {
+            format!("what {source} wrote after that")
+        };
+        let offer = self.offer_at(Fact::From, from, gives_up);
         Err(Interrupt::Wait(format!(
-            "{why}, and {source} may have run since {from} left the last state handle that is known: a person can let the workload \
-             go on from that one ({offer})"
+            "{why}, and {source} may have run since {} was left: a person can let the workload go on from that one ({offer})",
+            known_from(source, from)
         )))
     }
 
@@ -108,5 +156,14 @@ impl Operation<'_> {
         Interrupt::Wait(format!(
             "{reason}: where it never leaves one, a person can let it start without ({offer})"
         ))
+    }
+}
+
+/// Names the last state handle that is known.
+fn known_from(source: &ClusterName, from: &ClusterName) -> String {
+    if from == source {
+        "the last state handle of it that is known".to_owned()
+    } else {
+        format!("the last state handle that is known, that of {from},")
     }
 }

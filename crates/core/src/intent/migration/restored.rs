@@ -40,6 +40,7 @@ impl Operation<'_> {
                     journal.suspended = vec![journal.source.clone(), journal.target.clone()];
                     back.restart = true;
                     back.handed_over = true;
+                    back.source_captured = false;
                     back.stage = RollBackStage::Taken;
                 }
             }

@@ -570,7 +570,7 @@ impl Operation<'_> {
         )
     }
 
-    fn back(&self) -> Result<&RollBack, Interrupt> {
+    pub(super) fn back(&self) -> Result<&RollBack, Interrupt> {
         self.journal()?.roll_back.as_ref().ok_or(Interrupt::Requeue)
     }
 }

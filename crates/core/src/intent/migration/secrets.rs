@@ -1,7 +1,6 @@
 //! The secret ones among the handles of a move: their values are in its journal for as long as the move may need them.
 
 use super::{Operation, Phase};
-use crate::api::WaitCode;
 use crate::intent::secret_handles;
 use crate::profile::Profile;
 
@@ -18,6 +17,8 @@ impl Operation<'_> {
         let Ok(profile) = Profile::compile("journal", &journal.profile) else {
             return;
         };
+        // What is forgotten now may stand in what is said now, and what is known from now on as well.
+        secret_handles::hide_in(&journal.secrets, &mut self.status.common);
         let stay = !is_done || journal.lender.is_some();
         let captured = journal.captured.iter();
         let handles = captured
@@ -27,24 +28,6 @@ impl Operation<'_> {
         let members = snapshot.members.values();
         let copies = members.filter_map(|member| member.object.get().ok()?.as_ref());
         secret_handles::keep(&mut journal.secrets, handles, &profile, copies);
-        self.hide_in_retry();
-    }
-
-    /// What a server refuses it may quote.
-    fn hide_in_retry(&mut self) {
-        let (Some(journal), Some(wait)) = (&self.status.journal, &mut self.status.common.waiting_for) else {
-            return;
-        };
-        if wait.code == WaitCode::Retry && !journal.secrets.is_empty() {
-            wait.reason = journal.secrets.hidden(&wait.reason);
-        }
-    }
-
-    /// Returns what others say, without the values of secret handles.
-    pub(super) fn without_secrets(&self, said: String) -> String {
-        match &self.status.journal {
-            Some(journal) if !journal.secrets.is_empty() => journal.secrets.hidden(&said),
-            _ => said,
-        }
+        secret_handles::hide_in(&journal.secrets, &mut self.status.common);
     }
 }

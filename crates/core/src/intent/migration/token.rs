@@ -68,6 +68,7 @@ impl<'a> Operation<'a> {
             shared: self.is_shared(),
             lender: journal.lender.clone(),
             clusters: journal.clusters.clone(),
+            format: journal.format(),
             ..Terms::default()
         };
         Ok(self.custody().claim(&journal.pin, terms)?)
@@ -94,8 +95,9 @@ impl<'a> Operation<'a> {
             journal.pin.renew();
             journal.writer = Some(to.clone());
             // What it writes from now on no handle has.
-            if let Some(back) = journal.roll_back.as_mut().filter(|_| journal.target == *to) {
-                back.target_captured = false;
+            if let Some(back) = &mut journal.roll_back {
+                back.target_captured &= journal.target != *to;
+                back.source_captured &= journal.source != *to;
             }
             return Err(Interrupt::Requeue);
         }

@@ -232,9 +232,7 @@ impl Operation<'_> {
             .common
             .findings
             .retain(|finding| finding.code != GIVEN_UP);
-        let journal = self.journal_mut()?;
-        journal.source_handle = newer.values.clone();
-        journal.capture(newer);
+        self.journal_mut()?.capture_source(newer);
         Err(Interrupt::Requeue)
     }
 

@@ -153,8 +153,7 @@ impl Operation<'_> {
     /// Returns the last warning about the copy that is waited for.
     pub(super) fn last_warning(&self) -> Option<String> {
         let before = self.input.status.common.waiting_for.as_ref();
-        let newest = warnings::newest(&self.troubled()?, self.snapshot().warned.as_ref(), before);
-        newest.map(|warning| self.without_secrets(warning))
+        warnings::newest(&self.troubled()?, self.snapshot().warned.as_ref(), before)
     }
 
     /// A target of which its operator says that it has failed isn't waited for: nobody else runs meanwhile.

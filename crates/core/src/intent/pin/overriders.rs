@@ -100,6 +100,16 @@ fn entry(patch: &PlaintextOverrider, map: &str) -> Option<MapOverrider> {
     })
 }
 
+/// Returns the first of some patches because of which all that are about its mapping stay plain text.
+pub(super) fn keeps_plain(patches: &[PatchOp]) -> Option<usize> {
+    patches.iter().position(|patch| {
+        let plain = plaintext(patch);
+        let maps = [LABELS, ANNOTATIONS];
+        maps.iter()
+            .any(|map| touches(&patch.path, map) && entry(&plain, map).is_none())
+    })
+}
+
 /// Returns whether a patch changes a mapping, something in it, or what it stands in.
 fn touches(path: &str, map: &str) -> bool {
     let leads = |from: &str, to: &str| {

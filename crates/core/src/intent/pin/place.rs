@@ -5,42 +5,90 @@ use std::collections::BTreeMap;
 
 use serde_json::Value;
 
-use super::overriders::overriders;
+use super::overriders::{keeps_plain, overriders};
 use crate::api::{Finding, PatchOp, WorkloadProfileSpec};
 use cutover_karmada::overrides::apply_overriders;
 
-/// Returns the lists of patches that copies get by a profile, each as it is applied to a template.
-pub fn lists_of(profile: &WorkloadProfileSpec) -> Vec<Vec<&PatchOp>> {
-    let stopped: Vec<&PatchOp> = profile.hold.iter().chain(&profile.suspend).collect();
-    let started = [&profile.start, &profile.restart, &profile.restart_from];
-    [stopped]
-        .into_iter()
-        .chain(started.map(|list| list.iter().collect::<Vec<_>>()))
-        .collect()
+/// The patches that one copy gets, rule by rule: of those of a rule Karmada gets all together.
+type Rules<'p> = Vec<Vec<&'p PatchOp>>;
+
+/// Returns the patches that copies get by a profile and with what an intent changes, for each way in which a copy is held, stopped or
+/// started.
+pub fn lists_of<'p>(profile: &'p WorkloadProfileSpec, changes: &'p [PatchOp]) -> Vec<Rules<'p>> {
+    let all = |list: &'p [PatchOp]| list.iter().collect::<Vec<_>>();
+    // A copy that was made again has no state of its own: it gets what a first one does besides.
+    let again = |list: &'p [PatchOp]| {
+        let is_other = |start: &&PatchOp| list.iter().all(|patch| patch.path != start.path);
+        let start = profile.start.iter().filter(is_other);
+        start.chain(list).collect::<Vec<_>>()
+    };
+    vec![
+        vec![all(&profile.hold), all(&profile.suspend)],
+        vec![all(changes)],
+        vec![changes.iter().chain(&profile.start).collect()],
+        vec![all(&profile.restart)],
+        vec![again(&profile.restart)],
+        vec![all(&profile.restart_from)],
+        vec![again(&profile.restart_from)],
+    ]
 }
 
 /// Returns what in these lists can't be applied to a template, each thing once.
-pub fn unfit<'p>(
-    template: &Value,
-    lists: impl IntoIterator<Item = impl IntoIterator<Item = &'p PatchOp>>,
-) -> Vec<Finding> {
+pub fn unfit<'p>(template: &Value, lists: impl IntoIterator<Item = Rules<'p>>) -> Vec<Finding> {
     let mut found = BTreeMap::new();
-    for list in lists {
+    for rules in lists {
         let mut made = template.clone();
-        for patch in list {
-            let said = overriders(std::slice::from_ref(patch));
-            // What fails half-way is thrown away.
-            let mut next = made.clone();
-            match apply_overriders(&mut next, &said) {
-                Ok(()) => made = next,
-                Err(cause) => {
-                    let (place, finding) = finding(&made, patch, &cause);
-                    found.entry(place).or_insert(finding);
-                }
-            }
+        for rule in rules {
+            made = applied(made, &rule, &mut found);
         }
     }
     found.into_values().collect()
+}
+
+/// Returns what a rule makes of an object, as far as it can be applied, and notes what can't.
+fn applied(object: Value, rule: &[&PatchOp], found: &mut BTreeMap<String, Finding>) -> Value {
+    let mut fits = true;
+    let mut made = object.clone();
+    for patch in rule {
+        let said = overriders(std::slice::from_ref(*patch));
+        // What fails half-way is thrown away.
+        let mut next = made.clone();
+        match apply_overriders(&mut next, &said) {
+            Ok(()) => made = next,
+            Err(cause) => {
+                fits = false;
+                let (place, finding) = finding(&made, patch, &cause);
+                found.entry(place).or_insert(finding);
+            }
+        }
+    }
+    // Each may fit by itself, and not beside one that keeps its mapping plain text.
+    let patches: Vec<PatchOp> = rule.iter().copied().cloned().collect();
+    let mut together = object;
+    match apply_overriders(&mut together, &overriders(&patches)) {
+        Ok(()) => together,
+        Err(cause) => {
+            let odd = keeps_plain(&patches).and_then(|index| patches.get(index));
+            if let Some(odd) = odd.filter(|_| fits) {
+                let finding = not_together(odd, &cause);
+                found.entry(odd.path.clone()).or_insert(finding);
+            }
+            made
+        }
+    }
+}
+
+/// Returns what is wrong with a patch that keeps others from being overriders of labels or annotations.
+fn not_together(odd: &PatchOp, cause: &dyn std::fmt::Display) -> Finding {
+    let (op, path) = (&odd.op, &odd.path);
+    Finding::new(
+        "NoPlaceForPatch",
+        format!(
+            "the profile or the intent has {op} {path}, which Karmada has no overrider of labels and annotations for: all patches of \
+             that mapping are JSON patches then, and the template can't be patched so: {cause}"
+        ),
+        "add the mapping to the template, empty if need be; or let that patch be an add of a text, or a remove",
+    )
 }
 
 /// Returns what is missing, by where it is.
@@ -89,7 +137,7 @@ mod tests {
     }
 
     fn codes(template: &Value, patches: &[PatchOp]) -> Vec<String> {
-        let findings = unfit(template, [patches]);
+        let findings = unfit(template, [vec![patches.iter().collect()]]);
         findings.into_iter().map(|finding| finding.code).collect()
     }
 
@@ -101,7 +149,7 @@ mod tests {
             patch("add", "/spec/lifecycle/other"),
         ];
         assert_eq!(codes(&template, &twice), ["NoPlaceForPatch"]);
-        let message = &unfit(&template, [&twice])[0].message;
+        let message = &unfit(&template, [vec![twice.iter().collect()]])[0].message;
         assert!(message.contains("no /spec/lifecycle,"), "{message}");
         for (patch, code) in [
             (patch("remove", "/spec/running"), "NothingToPatch"),
@@ -137,12 +185,45 @@ mod tests {
     fn each_list_is_applied_to_the_template_and_a_stop_on_top_of_the_hold() {
         let template = json!({"spec": {"job": {}}});
         let mut profile = built_in().unwrap()[0].spec.clone();
-        let found = unfit(&template, lists_of(&profile));
+        let found = unfit(&template, lists_of(&profile, &[]));
         assert_eq!(found.len(), 1, "{found:?}");
         assert!(found[0].message.contains("/spec/flinkConfiguration"), "{found:?}");
         profile
             .hold
             .push(PatchOp::add("/spec/flinkConfiguration", json!({})));
-        assert_eq!(unfit(&template, lists_of(&profile)), Vec::new());
+        assert_eq!(unfit(&template, lists_of(&profile, &[])), Vec::new());
+    }
+
+    /// Karmada gets the patches of a rule together, and each of them alone would fit.
+    #[test]
+    fn one_patch_that_is_no_overrider_keeps_the_others_of_its_mapping_from_being_one() {
+        let bare = json!({"metadata": {"name": "vm"}, "spec": {}});
+        let flag = PatchOp::add("/metadata/annotations/a", json!(true));
+        let paused = patch("add", "/metadata/annotations/paused");
+        let removed = patch("remove", "/metadata/labels/absent");
+        let whole = PatchOp::add("/metadata/labels", json!({"held": "yes"}));
+        for rule in [
+            vec![whole.clone(), removed],
+            vec![
+                PatchOp::add("/metadata/annotations", json!({})),
+                patch("remove", "/metadata/annotations/absent"),
+            ],
+        ] {
+            assert_eq!(codes(&bare, &rule), ["NoPlaceForPatch"], "{rule:?}");
+        }
+        assert_eq!(codes(&bare, &[whole, paused.clone()]), Vec::<String>::new());
+        assert_eq!(codes(&bare, &[flag, paused]), ["NoPlaceForPatch"]);
+    }
+
+    #[test]
+    fn what_goes_along_reaches_the_target_together_with_the_start() {
+        let bare = json!({"metadata": {"name": "vm"}, "spec": {"job": {}, "flinkConfiguration": {}}});
+        let mut profile = built_in().unwrap()[0].spec.clone();
+        profile.start.push(patch("remove", "/metadata/labels/held"));
+        let changes = [PatchOp::add("/metadata/labels", json!({"team": "a"}))];
+        assert_eq!(unfit(&bare, lists_of(&profile, &[])), Vec::new());
+        let found = unfit(&bare, lists_of(&profile, &changes));
+        assert_eq!(found.len(), 1, "{found:?}");
+        assert!(found[0].message.contains("add /metadata/labels,"), "{found:?}");
     }
 }

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 
 use serde_json::Value;
 
-use super::overriders::overriders;
+use super::overriders::{keeps_plain, overriders};
 use super::{Token, Writer};
 use crate::api::PatchOp;
 use crate::intent::fight::differ;
@@ -47,8 +47,21 @@ pub fn trial(
 ) -> Result<Value, Failed> {
     let here = ClusterName::new(HERE);
     let mut made = object.clone();
-    for (pointer, patch) in patches(profile, role, captured, object, &here)? {
-        apply_overriders(&mut made, &overriders(&[patch])).map_err(|cause| failed(pointer, &cause))?;
+    let (token, lists) = token(profile, role, captured, object, &here)?;
+    let rules = token.rules();
+    let reaching = rules.iter().filter(|rule| rule.place.contains(&here));
+    for (rule, list) in reaching.zip(lists) {
+        let pointer = |index: usize| format!("/spec/{list}/{index}");
+        let mut alone = made.clone();
+        for (index, patch) in rule.patches.iter().enumerate() {
+            let said = overriders(std::slice::from_ref(patch));
+            apply_overriders(&mut alone, &said).map_err(|cause| failed(pointer(index), &cause))?;
+        }
+        // Karmada gets those of a rule together, and one of them may keep its mapping plain text.
+        apply_overriders(&mut made, &overriders(&rule.patches)).map_err(|cause| {
+            let odd = keeps_plain(&rule.patches).unwrap_or_default();
+            failed(pointer(odd), &cause)
+        })?;
     }
     Ok(made)
 }
@@ -56,24 +69,6 @@ pub fn trial(
 /// Returns whether the pin of a copy has to stay until its template has what the pin wrote.
 pub fn has_to_stay(profile: &Profile, template: &Value, made: &Value) -> bool {
     differ(made.clone(), template.clone(), &profile.spec().ignored_on_removal)
-}
-
-/// Returns the patches that reach a cluster, in the order in which they are applied, by where they stand.
-fn patches(
-    profile: &Profile,
-    role: Role,
-    captured: &BTreeMap<String, String>,
-    object: &Value,
-    here: &ClusterName,
-) -> Result<Vec<(String, PatchOp)>, Failed> {
-    let (token, lists) = token(profile, role, captured, object, here)?;
-    let rules = token.rules();
-    let reaching = rules.iter().filter(|rule| rule.place.contains(here));
-    let placed = reaching.zip(lists).flat_map(|(rule, list)| {
-        let patches = rule.patches.iter().cloned().enumerate();
-        patches.map(move |(index, patch)| (format!("/spec/{list}/{index}"), patch))
-    });
-    Ok(placed.collect())
 }
 
 /// Returns the token, and the lists of the profile that its rules about a cluster are made of.
@@ -233,5 +228,22 @@ mod tests {
         let why = of(Role::Stopped, &bare);
         assert_eq!(why.field, "suspend[2]");
         assert!(why.message.contains("flinkConfiguration"), "{why}");
+    }
+
+    #[test]
+    fn a_patch_that_keeps_others_from_being_overriders_is_named() {
+        let mut spec = built_in().unwrap()[0].spec.clone();
+        let whole = PatchOp::add("/metadata/labels", json!({"held": "yes"}));
+        let absent = PatchOp {
+            op: "remove".to_owned(),
+            path: "/metadata/labels/absent".to_owned(),
+            value: None,
+        };
+        spec.hold = vec![absent, whole];
+        let profile = Profile::compile("flink", &spec).unwrap();
+        let mut object = job();
+        object["metadata"] = json!({"name": "orders"});
+        let why = trial(&profile, Role::Held, &BTreeMap::new(), &object).unwrap_err();
+        assert_eq!(why.pointer, "/spec/hold/1");
     }
 }

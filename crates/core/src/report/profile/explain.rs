@@ -5,7 +5,6 @@ use anstyle::{AnsiColor, Style};
 use crate::api::{CaptureRule, LastKnownRule, PatchOp, WorkloadProfileSpec};
 use crate::error::Error;
 use crate::profile::catalog::{Catalog, Entry};
-use crate::profile::names_a_handle;
 use crate::profile::outline::{Outline, patched, selector};
 use cutover_base::escape::line;
 
@@ -218,7 +217,7 @@ impl Page {
         self.topic("Resumed");
         let template = "It runs as its template says.";
         self.patches("A copy that never ran starts with", template, &spec.start);
-        let by_handle = spec.restart.iter().any(names_a_handle);
+        let by_handle = spec.restart.iter().any(PatchOp::names_a_handle);
         if by_handle || spec.restart != spec.start {
             let with = if by_handle {
                 "A copy that ran before starts, once there is the handle of its own stop, with"

@@ -3,7 +3,9 @@
 use serde_json::json;
 
 use super::scene::{EARLY, Scene, WEST, binding, held, member, seen};
-use crate::api::{Claim, Differences, FailoverPhase as Phase, SecretHandles};
+use crate::api::{
+    Claim, Differences, FailoverPhase as Phase, PLAIN_FORMAT, PatchOp, Progress, STATUS_FORMAT, SecretHandles,
+};
 use crate::intent::custody::included;
 use crate::intent::{Effect, pin};
 
@@ -278,4 +280,19 @@ fn a_pin_that_was_changed_under_a_guest_is_repaired_with_what_it_says() {
     let before = scene.marker();
     scene.play();
     assert!(is_in_force(&scene, &entry) && scene.marker() != before);
+}
+
+/// A version that can't tell such a hold from the marker would write a pin without it.
+#[test]
+fn a_hold_by_an_annotation_is_written_in_a_format_that_earlier_versions_leave_alone() {
+    let mut scene = Scene::guarding();
+    let formats = |scene: &Scene| {
+        let claim = scene.snapshot.around.plane.claim.get().unwrap().as_ref();
+        (claim.unwrap().spec.format, scene.status.format())
+    };
+    assert_eq!(formats(&scene), (PLAIN_FORMAT, PLAIN_FORMAT));
+    let hold = &mut scene.status.journal.as_mut().unwrap().profile.hold;
+    hold.push(PatchOp::add("/metadata/annotations/paused", "true"));
+    scene.come_about();
+    assert_eq!(formats(&scene), (STATUS_FORMAT, STATUS_FORMAT));
 }

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use serde_json::json;
 
 use super::scene::{EARLY, EAST, LATE, Scene, WEST, held, lost, member, running, seen, work};
-use crate::api::{Capture, ClaimOwner, FailoverPhase as Phase, LeaseSeen, SecretHandles};
+use crate::api::{Capture, ClaimOwner, FailoverPhase as Phase, LeaseSeen, SecretHandles, reference};
 use crate::intent::failover::{Borrower, Snapshot, troubled};
 use crate::intent::snapshot::Pod;
 use crate::intent::warnings::Warned;
@@ -289,6 +289,32 @@ fn the_last_warning_about_a_new_copy_that_does_not_come_up_stands_beside_the_wai
         let expected = is_troubled.then_some("west: Pod orders-1: Failed: no such image");
         assert_eq!(said.last_warning.as_deref(), expected);
     }
+}
+
+/// Operators and kubelets quote what they are given.
+#[test]
+fn a_warning_that_quotes_a_secret_handle_is_told_without_it() {
+    let mut scene = Scene::fencing();
+    let journal = scene.status.journal.as_mut().unwrap();
+    journal.profile.capture[0].secret = true;
+    journal.secrets.add("s3://seen");
+    let handles = BTreeMap::from([("savepoint".to_owned(), reference("s3://seen"))]);
+    scene.flight().state.as_mut().unwrap().values = handles;
+    scene.status.phase = Phase::Releasing;
+    scene.snapshot.around.plane.binding = Seen::unknown(WHY);
+    scene.snapshot.around.warned = Some(Warned {
+        cluster: WEST.into(),
+        said: vec!["Pod orders-1: Failed: cannot read s3://seen/_metadata".to_owned()],
+    });
+    let unwell = json!({"since": scene.now, "last": scene.now, "millis": 15_000});
+    scene.flight().unwell = Some(serde_json::from_value(unwell).unwrap());
+    scene.settle();
+    let said = scene.status.common.waiting_for.as_ref().unwrap();
+    let expected = format!(
+        "west: Pod orders-1: Failed: cannot read {}/_metadata",
+        reference("s3://seen")
+    );
+    assert_eq!(said.last_warning, Some(expected));
 }
 
 #[test]

@@ -2,11 +2,13 @@
 
 use std::sync::Arc;
 
-use super::scene::{EARLY, EAST, Scene, WEST, binding, held, member, names_of, running, seen};
-use crate::api::{FailoverPhase as Phase, StateSource};
-use crate::intent::Effect;
+use jiff::SignedDuration;
+
+use super::scene::{EARLY, EAST, Scene, WEST, binding, held, member, names_of, running, seen, work};
+use crate::api::{FailoverPhase as Phase, PatchOp, StateSource};
 use crate::intent::control_plane::Overrides;
-use cutover_karmada::{ClusterAffinity, OverridePolicy};
+use crate::intent::{Effect, Seen};
+use cutover_karmada::{ClusterAffinity, Operator, OverridePolicy, OverrideRule, PlaintextOverrider};
 
 /// It runs in east, and a held copy of it is in west.
 fn other_managers() -> Scene {
@@ -153,4 +155,52 @@ fn with_nobody_beside_the_writer_it_is_just_written_again() {
     change(&mut scene, None);
     assert_eq!(scene.play(), [EAST]);
     assert!(scene.told().is_empty());
+}
+
+/// Karmada refuses an `add` below what a template doesn't have, and then applies nothing.
+#[test]
+fn a_pin_as_an_earlier_version_wrote_it_is_written_again_where_it_reaches_no_work() {
+    let mut scene = Scene::guarding();
+    let paused = PatchOp::add("/metadata/annotations/paused", "true");
+    let hold = &mut scene.status.journal.as_mut().unwrap().profile.hold;
+    hold.push(paused.clone());
+    scene.come_about();
+    let mut before = scene.snapshot.around.plane.pin.get().unwrap().clone().unwrap();
+    let has_own = |rule: &OverrideRule| {
+        let mut own = rule.overriders.annotations_overrider.iter();
+        own.any(|own| own.value.contains_key("paused"))
+    };
+    for rule in &mut before.spec.override_rules {
+        if has_own(rule) {
+            rule.overriders.annotations_overrider.clear();
+            rule.overriders.plaintext.push(PlaintextOverrider {
+                path: paused.path.clone(),
+                operator: Operator::Add,
+                value: "true".into(),
+                ..PlaintextOverrider::default()
+            });
+        }
+    }
+    assert!(!before.spec.override_rules.iter().any(has_own));
+    change(&mut scene, Some(before.clone()));
+    let is_as_before = |scene: &Scene| {
+        let now = scene.snapshot.around.plane.pin.get().unwrap().as_ref();
+        now.unwrap().spec.override_rules == before.spec.override_rules
+    };
+    // As soon as the Works show it, there is nothing to be done.
+    scene.play();
+    scene.later(SignedDuration::from_secs(60));
+    scene.play();
+    assert!(is_as_before(&scene));
+    let frozen = work("plan-uid.1.2");
+    let Seen::Known { value: works, .. } = &mut scene.snapshot.around.plane.works else {
+        panic!("the Works are unknown");
+    };
+    works.insert(EAST.into(), frozen);
+    scene.play();
+    assert!(is_as_before(&scene));
+    scene.later(SignedDuration::from_secs(60));
+    scene.play();
+    let now = scene.snapshot.around.plane.pin.get().unwrap().as_ref().unwrap();
+    assert!(now.spec.override_rules.iter().any(has_own), "{now:#?}");
 }

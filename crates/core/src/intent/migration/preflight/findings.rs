@@ -235,9 +235,7 @@ pub(super) fn requirement_findings(
 
 /// Returns the patches of the profile and the intent that can't be applied to the template.
 fn patch_findings(template: &Value, spec: &MigrationSpec, profile: &WorkloadProfileSpec) -> Vec<Finding> {
-    let changes: Vec<&PatchOp> = spec.changes.patches.iter().collect();
-    let lists = pin::lists_of(profile).into_iter().chain([changes]);
-    pin::unfit(template, lists)
+    pin::unfit(template, pin::lists_of(profile, &spec.changes.patches))
 }
 
 /// Returns what is wrong with a profile that lets every copy run: the target's would, as soon as it is created.

@@ -1,0 +1,127 @@
+//! The formats of statuses and claims: by them an earlier version tells what it can't go on from.
+
+use std::collections::BTreeMap;
+
+use super::{Differences, PatchOp, WorkloadProfileSpec};
+
+/// The newest format that this program reads and writes. It rises when a program of before could not go on safely from something that
+/// this one writes: that one leaves such an intent alone, and says so.
+pub const STATUS_FORMAT: u32 = 2;
+
+/// The format of whatever every version can go on from safely: most of what is written, so that versions can take turns with it.
+pub const PLAIN_FORMAT: u32 = 1;
+
+/// Returns the format of an attempt that goes by a profile, and writes these patches besides.
+///
+/// A version that reads only [`PLAIN_FORMAT`] knows no secret handles: it gives a copy what stands for one, and writes the value of one
+/// that it captures to Git. And it starts a source without the handle that its `restart` names.
+pub(super) fn of_attempt<'p>(
+    profile: &'p WorkloadProfileSpec,
+    own: impl IntoIterator<Item = &'p PatchOp>,
+) -> u32 {
+    let by_handle = profile.restart.iter().any(PatchOp::names_a_handle);
+    if by_handle || profile.has_secrets() {
+        return STATUS_FORMAT;
+    }
+    let lists = [
+        &profile.hold,
+        &profile.suspend,
+        &profile.start,
+        &profile.restart,
+        &profile.restart_from,
+    ];
+    of_patches(lists.into_iter().flatten().chain(own))
+}
+
+/// Returns the format of a claim for the sake of its guests.
+pub fn format_of_guests(guests: &BTreeMap<String, Differences>) -> u32 {
+    of_patches(patches_of_guests(guests))
+}
+
+pub(super) fn patches_of_guests(guests: &BTreeMap<String, Differences>) -> impl Iterator<Item = &PatchOp> {
+    let rules = guests.values().flat_map(|said| &said.rules);
+    rules.flat_map(|rule| &rule.patches)
+}
+
+/// Returns the format of whatever stands on a pin with these patches.
+///
+/// A version that reads only [`PLAIN_FORMAT`] takes a rule with an overrider of annotations for the one that has the marker, and drops
+/// it when it writes what guests say: with the hold, or what the writer was started from.
+fn of_patches<'p>(patches: impl IntoIterator<Item = &'p PatchOp>) -> u32 {
+    let has_own_overrider = |patch: &PatchOp| {
+        let maps = ["/metadata/labels/", "/metadata/annotations/"];
+        maps.iter().any(|map| patch.path.starts_with(map))
+    };
+    if patches.into_iter().any(has_own_overrider) {
+        STATUS_FORMAT
+    } else {
+        PLAIN_FORMAT
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::api::{ClaimOwner, PinnedRule};
+    use crate::profile::built_in;
+
+    fn flink() -> WorkloadProfileSpec {
+        built_in().unwrap()[0].spec.clone()
+    }
+
+    fn paused() -> PatchOp {
+        PatchOp::add("/metadata/annotations/example.org~1paused", "true")
+    }
+
+    #[test]
+    fn what_every_version_can_go_on_from_is_plain() {
+        for builtin in built_in().unwrap() {
+            let image = PatchOp::add("/spec/image", "orders:2.0");
+            assert_eq!(of_attempt(&builtin.spec, [&image]), PLAIN_FORMAT);
+        }
+        assert_eq!(format_of_guests(&BTreeMap::new()), PLAIN_FORMAT);
+    }
+
+    #[test]
+    fn what_an_earlier_version_would_get_wrong_is_not() {
+        let cases: [(&str, fn(&mut WorkloadProfileSpec)); 7] = [
+            ("hold", |spec| spec.hold.push(paused())),
+            ("suspend", |spec| spec.suspend.push(paused())),
+            ("start", |spec| spec.start.push(paused())),
+            ("restart", |spec| spec.restart.push(paused())),
+            ("a label", |spec| {
+                spec.restart_from.push(PatchOp::add("/metadata/labels/a", "b"));
+            }),
+            ("by its handle", |spec| {
+                spec.restart
+                    .push(PatchOp::add("/spec/from", "${captured.savepoint}"));
+            }),
+            ("a secret", |spec| spec.capture[0].secret = true),
+        ];
+        for (case, change) in cases {
+            let mut spec = flink();
+            change(&mut spec);
+            assert_eq!(of_attempt(&spec, []), STATUS_FORMAT, "{case}");
+        }
+        assert_eq!(of_attempt(&flink(), [&paused()]), STATUS_FORMAT);
+    }
+
+    #[test]
+    fn what_a_guest_says_in_annotations_is_not_plain() {
+        let said = Differences {
+            owner: ClaimOwner {
+                kind: "Rollout".to_owned(),
+                namespace: "shop".to_owned(),
+                name: "web".to_owned(),
+                uid: "guest".to_owned(),
+            },
+            rules: vec![PinnedRule {
+                all_but: None,
+                only: None,
+                patches: vec![paused()],
+            }],
+        };
+        let guests = BTreeMap::from([("guest".to_owned(), said)]);
+        assert_eq!(format_of_guests(&guests), STATUS_FORMAT);
+    }
+}
