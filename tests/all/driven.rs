@@ -140,7 +140,7 @@ async fn a_revert_in_mid_flight_brings_it_back() {
     plane.push(&[("policy.yaml", &before)]);
     until("it is rolled back", || phases(&plane) == ["Aborted"]).await;
     let rolled_back = &migrations(&plane)[0]["status"]["journal"]["rollBack"]["reason"];
-    assert_eq!(rolled_back, "Git asks for another placement by now");
+    assert_eq!(rolled_back, "called off: Git asks for another placement by now");
     until("it runs where it did", || runs(&world, "east", "orders")).await;
     assert_eq!(named(&plane, "orders"), json!(["east"]));
     is_clean(&world);

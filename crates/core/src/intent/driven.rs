@@ -45,6 +45,8 @@ pub const OVERTAKEN: &str = "Git asks for another placement by now";
 /// Why a Migration is rolled back that would only wait for another one.
 pub const COMES_AFTER: &str = "another Migration of the workload comes first";
 
+/// How many characters of a reason that an annotation gives are told.
+const MOST_OF_A_REASON: usize = 200;
 /// How much of the name of a workload goes into the name of its Migration.
 const PART: usize = 32;
 
@@ -461,10 +463,17 @@ pub fn is_turned_back(migration: &Value) -> bool {
     annotation(migration, OVERTAKEN_ANNOTATION).is_some()
 }
 
-/// Returns why cutover asked for the abort of an intent with these annotations; `None`: it didn't.
+/// Returns why cutover asked for the abort of an intent with these annotations, or who may annotate it says that it did: one line of a
+/// sentence's length. `None`: it didn't.
 pub fn why_overtaken(annotations: Option<&BTreeMap<String, String>>) -> Option<&str> {
     let why = annotations?.get(OVERTAKEN_ANNOTATION)?;
-    Some(if why == "true" { OVERTAKEN } else { why })
+    if why == "true" {
+        return Some(OVERTAKEN);
+    }
+    let line = why.split(char::is_control).find(|line| !line.trim().is_empty());
+    let line = line.map_or("", str::trim);
+    let end = line.char_indices().nth(MOST_OF_A_REASON).map(|(end, _)| end);
+    Some(end.and_then(|end| line.get(..end)).unwrap_or(line))
 }
 
 /// What of a policy decides where something goes. What else it selects is no other placement of what it has.
