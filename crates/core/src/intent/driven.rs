@@ -336,11 +336,19 @@ impl<'a> Driven<'a> {
     /// Returns whether it moves a workload as called for, by the same placement: where that leaves several clusters open, to any of
     /// them. What would be chosen now may be another one.
     pub fn answers(&self, called: &Called, wanted: &Value) -> bool {
-        let spec = |pointer| self.migration.pointer(pointer);
         let is_open = |to: &Value| called.open.iter().any(|open| to == open.as_str());
+        self.is_asked_for_by(called, wanted) && self.migration.pointer("/spec/to").is_some_and(is_open)
+    }
+
+    /// Returns whether it was to move a workload as called for and has not: a failure answers for its placement, whichever clusters
+    /// that leaves open by now.
+    pub fn has_failed_for(&self, called: &Called, wanted: &Value) -> bool {
+        self.has_failed() && self.is_asked_for_by(called, wanted)
+    }
+
+    fn is_asked_for_by(&self, called: &Called, wanted: &Value) -> bool {
         is_about(self.migration, called)
-            && spec("/spec/from") == Some(&json!(called.from))
-            && spec("/spec/to").is_some_and(is_open)
+            && self.migration.pointer("/spec/from") == Some(&json!(called.from))
             && self.is_by_placement(wanted)
     }
 

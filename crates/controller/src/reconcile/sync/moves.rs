@@ -242,8 +242,8 @@ fn state_of(all: &[Value], called: &Called, cause: Cause<'_>) -> Result<Option<O
             Err(format!("{key} comes first"))
         };
     }
-    let mut ended = about().filter_map(Driven::of).filter(answers);
-    match ended.find(Driven::has_failed) {
+    let mut ended = about().filter_map(Driven::of);
+    match ended.find(|driven| driven.has_failed_for(called, cause.wanted)) {
         Some(failed) => Err(format!(
             "{} has not moved it ({}): change the placement, or delete that Migration to try again",
             failed.name(),

@@ -74,6 +74,14 @@ fn a_move_to_any_cluster_that_the_placement_leaves_open_is_the_one_that_is_calle
             "{to}"
         );
     }
+    // One that has failed answers for the placement, though what it went to would not do any more.
+    let has_failed = |migration: &Value| Driven::of(migration).unwrap().has_failed_for(&called, &by);
+    assert!(!has_failed(&migration));
+    migration["status"]["phase"] = json!("RolledBack");
+    assert_eq!(migration["spec"]["to"], "south");
+    assert!(has_failed(&migration));
+    migration["spec"]["from"] = json!("north");
+    assert!(!has_failed(&migration));
 }
 
 #[test]
