@@ -384,6 +384,8 @@ impl Sync {
                 self.standing.may_be_served(group, Instant::now());
                 self.observer.look_again();
             }
+            // One of another client may be what was to take up a workload that is on its way.
+            ("policy.karmada.io", _) if self.held.something_moves => self.dirty.insert(key.clone()),
             ("work.karmada.io", "ResourceBinding") if self.waves.care() => {
                 let template = self.observer.get(&key).and_then(|binding| template_of(&binding));
                 let objects = &self.placed.objects;
