@@ -1,6 +1,7 @@
 //! A push that changes a policy, and nothing else: where the sync says so, each workload that would lose its state gets a Migration,
 //! and the policy goes out when all of them are across. Whatever Git says last is where it ends.
 
+use cutover::name::ObjectKey;
 use cutover::plan::Action;
 use cutover::sandbox::api::{Patch, Resource};
 use cutover::sandbox::karmada::Features;
@@ -685,6 +686,23 @@ async fn a_policy_that_is_renamed_twice_ends_where_the_last_one_places_the_job()
     until("it has ended", || phases(&plane) == ["Completed", "Aborted"]).await;
     assert_eq!(named(&plane, "orders-next"), json!(["north"]));
     assert!(runs(&world, "north", "orders"));
+    is_clean(&world);
+}
+
+/// Nothing is wrong: the old policy only waits for the Migration.
+#[tokio::test]
+async fn a_deletion_that_waits_for_a_migration_is_held_back_and_no_problem() {
+    let settings = settings(AUTO_PRUNES);
+    let (world, plane) = started(&placed(EAST), &[("cutover.yaml", &settings)]).await;
+    plane.push(&[("policy.yaml", ""), ("next.yaml", &successor("west"))]);
+    let report = plane.sync("main").await;
+    assert!(report.is_clean(), "{:?}", report.undone());
+    let told: Vec<String> = report.all_problems().iter().map(ToString::to_string).collect();
+    assert!(told.is_empty(), "{told:?}");
+    let is_held =
+        |(key, by): (&ObjectKey, &str)| key.name == "orders" && by.contains("Migration shop/orders-to-west");
+    assert!(report.held_back().any(is_held));
+    assert!(is_there(&plane, "orders"));
     is_clean(&world);
 }
 

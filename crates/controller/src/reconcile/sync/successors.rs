@@ -59,6 +59,24 @@ impl Sync {
         driven::called_for(ground, refusal, (asked.policy, asked.spec), settings, to_be, goes)
     }
 
+    /// Returns the policy that is to take workloads up when one is deleted, and is not there yet: until then they would have none, and
+    /// for good if it never comes.
+    pub(super) fn awaited(&self, ground: &Ground, policy: &PolicyName) -> Option<PolicyName> {
+        let own = |tenant: &&Tenant| tenant.owner.as_ref() == Some(policy);
+        let mut own = ground.tenants.iter().filter(own).peekable();
+        own.peek()?;
+        let namespaces: BTreeSet<Option<&str>> = own
+            .clone()
+            .map(|tenant| tenant.workload.namespace.as_deref())
+            .chain([None])
+            .collect();
+        let mut policies = self.to_be(ground.policies.clone(), &namespaces);
+        policies.remove(policy);
+        let by = own.filter_map(|tenant| selecting(tenant, &policies).governing(Preemption::Any));
+        let mut coming = by.filter(|(name, _)| !ground.policies.contains_key(*name));
+        coming.next().map(|(name, _)| name.clone())
+    }
+
     /// Returns the policy that places what is moved, as Git has it; of one that is not in Git, as it is. An error where that isn't what
     /// was judged.
     pub(super) fn placing(&self, called: &[Called], asked: Asked<'_>) -> Result<Value, String> {
