@@ -392,6 +392,38 @@ fn an_own_policy_that_would_be_taken_over_sets_nothing_off_unless_karmada_certai
     }
 }
 
+/// The detector looks for what a policy may take by the name and the namespace of its selector, and fills in none of all.
+#[test]
+fn a_policy_of_the_control_plane_takes_only_what_it_names_with_its_namespace() {
+    let wide = |name: &str| PolicyName {
+        namespace: None,
+        name: name.to_owned(),
+    };
+    let (own, other) = (wide("own"), wide("other"));
+    for (selector, is_certain) in [
+        (json!({"namespace": "shop", "name": "orders"}), true),
+        (json!({"name": "orders"}), false),
+    ] {
+        let mut one = ground(one_of(&["east"]), &["east"]);
+        one.policies = BTreeMap::from([(own.clone(), policy(one_of(&["east"])))]);
+        one.tenants[0].owner = Some(own.clone());
+        let mut selects = json!({"apiVersion": "flink.apache.org/v1beta1", "kind": "FlinkDeployment"});
+        json_patch::merge(&mut selects, &selector);
+        let always = json!({"preemption": "Always", "priority": 10, "resourceSelectors": [selects]});
+        let takes = policy_with(one_of(&["west"]), always);
+        let write = Write::Policy(other.clone(), Some(Box::new(takes.clone())));
+        let refusal = one.judge(&write, None).unwrap_err();
+        let settings = Migrations {
+            preemption: true,
+            ..Migrations::default()
+        };
+        let to_be = |_: &Tenant| Some(other.clone());
+        let change = (&other, Some(&takes));
+        let called = driven::called_for(&one, &refusal, change, &settings, to_be, |_| false);
+        assert_eq!(called.is_ok(), is_certain, "{selector}: {called:?}");
+    }
+}
+
 /// A policy for all of the control plane takes what no other one does.
 #[test]
 fn where_its_own_goes_in_the_same_push_no_feature_gate_is_needed() {
