@@ -265,8 +265,7 @@ impl Sync {
         let gate::Write::Policy(policy, None) = write else {
             return None;
         };
-        let by = self.awaited(ground, policy)?;
-        Some(format!("{}, which is to take its workloads up first", by.key()))
+        Some(self.awaited(ground, policy)?.key().to_string())
     }
 
     /// Sets off what a refused deletion calls for; returns what carries it out, or why nothing does.
