@@ -1,6 +1,7 @@
 //! A push that changes a policy, and nothing else: where the sync says so, each workload that would lose its state gets a Migration,
 //! and the policy goes out when all of them are across. Whatever Git says last is where it ends.
 
+use cutover::name::ObjectKey;
 use cutover::plan::Action;
 use cutover::sandbox::api::{Patch, Resource};
 use cutover::sandbox::karmada::Features;
@@ -140,7 +141,7 @@ async fn a_revert_in_mid_flight_brings_it_back() {
     plane.push(&[("policy.yaml", &before)]);
     until("it is rolled back", || phases(&plane) == ["Aborted"]).await;
     let rolled_back = &migrations(&plane)[0]["status"]["journal"]["rollBack"]["reason"];
-    assert_eq!(rolled_back, "Git asks for another placement by now");
+    assert_eq!(rolled_back, "called off: Git asks for another placement by now");
     until("it runs where it did", || runs(&world, "east", "orders")).await;
     assert_eq!(named(&plane, "orders"), json!(["east"]));
     is_clean(&world);
@@ -688,6 +689,89 @@ async fn a_policy_that_is_renamed_twice_ends_where_the_last_one_places_the_job()
     is_clean(&world);
 }
 
+/// Nothing is wrong: the old policy only waits for the Migration.
+#[tokio::test]
+async fn a_deletion_that_waits_for_a_migration_is_held_back_and_no_problem() {
+    let settings = settings(AUTO_PRUNES);
+    let (world, plane) = started(&placed(EAST), &[("cutover.yaml", &settings)]).await;
+    plane.push(&[("policy.yaml", ""), ("next.yaml", &successor("west"))]);
+    let report = plane.sync("main").await;
+    assert!(report.is_clean(), "{:?}", report.undone());
+    let told: Vec<String> = report.all_problems().iter().map(ToString::to_string).collect();
+    assert!(told.is_empty(), "{told:?}");
+    let is_held =
+        |(key, by): (&ObjectKey, &str)| key.name == "orders" && by.contains("Migration shop/orders-to-west");
+    assert!(report.held_back().any(is_held));
+    assert!(is_there(&plane, "orders"));
+    is_clean(&world);
+}
+
+#[tokio::test]
+async fn a_policy_that_is_edited_and_then_renamed_ends_where_the_last_push_places_the_job() {
+    let settings = settings(PATIENT_PRUNES);
+    let (world, plane) = started(&placed(EAST), &[("cutover.yaml", &settings)]).await;
+    let _running = plane.start();
+    plane.push(&[("policy.yaml", &policy("orders", "orders", "west"))]);
+    until("the target is watched", || phases(&plane) == ["Verify"]).await;
+    plane.push(&[
+        ("policy.yaml", ""),
+        ("next.yaml", &successor("north")),
+        ("cutover.yaml", &crate::support::plane::settings(AUTO_PRUNES)),
+    ]);
+    until("the old policy is gone", || !is_there(&plane, "orders")).await;
+    until("it has ended", || phases(&plane) == ["Completed", "Aborted"]).await;
+    assert_eq!(named(&plane, "orders-next"), json!(["north"]));
+    assert!(runs(&world, "north", "orders"));
+    is_clean(&world);
+}
+
+/// The same placement under another name is no other one.
+#[tokio::test]
+async fn a_policy_that_is_edited_and_then_renamed_alone_turns_no_move_back() {
+    let settings = settings(PATIENT_PRUNES);
+    let (world, plane) = started(&placed(EAST), &[("cutover.yaml", &settings)]).await;
+    let _running = plane.start();
+    plane.push(&[("policy.yaml", &policy("orders", "orders", "west"))]);
+    until("the target is watched", || phases(&plane) == ["Verify"]).await;
+    plane.push(&[("policy.yaml", ""), ("next.yaml", &successor("west"))]);
+    until("the push is read", || is_read(&plane)).await;
+    assert_eq!(migrations(&plane)[0]["spec"]["abort"], Value::Null);
+    assert_eq!(phases(&plane), ["Verify"]);
+    is_clean(&world);
+}
+
+/// What was to take the job up is another client's, and gone before the job is across.
+#[tokio::test]
+async fn a_successor_that_is_deleted_elsewhere_takes_nothing_up() {
+    let settings = settings(PATIENT_PRUNES);
+    let beside = policy("beside", "another", "east");
+    let more = [("cutover.yaml", &*settings), ("beside.yaml", &*beside)];
+    let (world, plane) = started(&placed(EAST), &more).await;
+    let foreign = json!({
+        "apiVersion": "policy.karmada.io/v1alpha1", "kind": "PropagationPolicy",
+        "metadata": {"namespace": "shop", "name": "foreign"},
+        "spec": {
+            "resourceSelectors": [
+                {"apiVersion": "flink.apache.org/v1beta1", "kind": "FlinkDeployment", "name": "orders"},
+            ],
+            "placement": {"clusterAffinity": {"clusterNames": ["west"]}},
+        },
+    });
+    plane.server.create(&POLICIES, Some("shop"), foreign, "kubectl");
+    let _running = plane.start();
+    plane.push(&[("policy.yaml", "")]);
+    until("the target is watched", || phases(&plane) == ["Verify"]).await;
+    plane.server.delete(&POLICIES, Some("shop"), "foreign");
+    until("it is rolled back", || phases(&plane) == ["Aborted"]).await;
+    let reason = &migrations(&plane)[0]["status"]["journal"]["rollBack"]["reason"];
+    assert_eq!(
+        reason,
+        "called off: the policy that was to take the workload up does not take it up"
+    );
+    until("it runs where it did", || runs(&world, "east", "orders")).await;
+    is_clean(&world);
+}
+
 /// A policy that takes `orders` from its own.
 fn taker(clusters: &str) -> String {
     successor(clusters).replace("spec:", "spec:\n  preemption: Always\n  priority: 10")
@@ -700,9 +784,65 @@ async fn a_policy_that_preempts_sets_nothing_off_until_it_is_said_that_karmada_l
     let (world, plane) = started(&placed(EAST), &[("cutover.yaml", &settings)]).await;
     plane.push(&[("next.yaml", &taker("west"))]);
     let problems = problems(&plane).await;
-    assert!(problems.contains("PolicyPreemption"), "{problems}");
+    assert!(problems.contains("PropagationPolicyPreemption"), "{problems}");
     assert!(!is_there(&plane, "orders-next"));
     has_stayed(&world, &plane);
+}
+
+/// Karmada leaves the job with the policy that has it: what that one says counts.
+#[tokio::test]
+async fn a_policy_that_only_might_take_the_job_over_lets_nothing_out() {
+    let settings = settings("- {name: main}");
+    let (world, plane) = started(&placed(EAST), &[("cutover.yaml", &settings)]).await;
+    plane.push(&[("next.yaml", &taker("east"))]);
+    let told = problems(&plane).await;
+    assert!(told.is_empty() && is_there(&plane, "orders-next"), "{told}");
+    plane.push(&[("policy.yaml", &policy("orders", "orders", "west"))]);
+    let told = problems(&plane).await;
+    assert!(told.contains("start in west from nothing"), "{told}");
+    assert_eq!(named(&plane, "orders"), json!(["east"]));
+    has_stayed(&world, &plane);
+}
+
+/// Its priority is all that its own policy changes, and Karmada does nothing about that where its feature gate is off.
+#[tokio::test]
+async fn a_priority_that_sinks_below_another_ones_sets_nothing_off() {
+    let settings = settings(AUTO);
+    let high = placed(EAST).replace("spec:", "spec:\n  priority: 20");
+    let (world, plane) = started(&high, &[("cutover.yaml", &settings)]).await;
+    plane.push(&[("next.yaml", &taker("west"))]);
+    let told = problems(&plane).await;
+    assert!(told.is_empty() && is_there(&plane, "orders-next"), "{told}");
+    plane.push(&[("policy.yaml", &high.replace("priority: 20", "priority: 5"))]);
+    let told = problems(&plane).await;
+    assert!(told.contains("PropagationPolicyPreemption"), "{told}");
+    has_stayed(&world, &plane);
+}
+
+/// Where nothing else selects the job, and where something does: the old policy stays until the job is across.
+#[tokio::test]
+async fn a_policy_that_preempts_in_place_of_one_that_goes_needs_no_feature_gate() {
+    let everything = "apiVersion: policy.karmada.io/v1alpha1
+kind: ClusterPropagationPolicy
+metadata: {name: everything}
+spec:
+  resourceSelectors: [{apiVersion: flink.apache.org/v1beta1, kind: FlinkDeployment}]
+  placement: {clusterAffinity: {clusterNames: [north]}}
+";
+    let settings = settings(AUTO_PRUNES);
+    for all in ["", everything] {
+        let mut more = vec![("cutover.yaml", &*settings)];
+        more.extend((!all.is_empty()).then_some(("all.yaml", all)));
+        let (world, plane) = started(&placed(EAST), &more).await;
+        plane.push(&[("policy.yaml", ""), ("next.yaml", &taker("west"))]);
+        let report = plane.sync("main").await;
+        assert!(report.is_clean(), "{all}: {:?}", report.undone());
+        assert!(is_there(&plane, "orders"), "{all}");
+        let _running = plane.start();
+        until("the old policy is gone", || !is_there(&plane, "orders")).await;
+        has_moved(&world, &plane).await;
+        assert_eq!(named(&plane, "orders-next"), json!(["west"]));
+    }
 }
 
 /// `orders` runs in east, and Karmada has the feature gate.

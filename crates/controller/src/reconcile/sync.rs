@@ -296,7 +296,13 @@ impl Sync {
             let mut again: Option<Instant> = None;
             let mut told = BTreeSet::new();
             loop {
-                let next = [again, self.standing.next_try(), self.waves.next_deadline()];
+                let moving = self.pruner.as_ref().and_then(|pruner| pruner.moving.next_look());
+                let next = [
+                    again,
+                    self.standing.next_try(),
+                    self.waves.next_deadline(),
+                    moving,
+                ];
                 let next = next.into_iter().flatten().min();
                 let due = async {
                     match next {
@@ -384,6 +390,8 @@ impl Sync {
                 self.standing.may_be_served(group, Instant::now());
                 self.observer.look_again();
             }
+            // One of another client may be what was to take up a workload that is on its way.
+            ("policy.karmada.io", _) if self.held.something_moves => self.dirty.insert(key.clone()),
             ("work.karmada.io", "ResourceBinding") if self.waves.care() => {
                 let template = self.observer.get(&key).and_then(|binding| template_of(&binding));
                 let objects = &self.placed.objects;
@@ -461,6 +469,9 @@ impl Sync {
         self.listen();
         self.dirty.extend(self.standing.due(Instant::now()));
         self.evacuations.tick();
+        if let Some(pruner) = &mut self.pruner {
+            pruner.tick(Instant::now());
+        }
         let last = self.reports.borrow().clone();
         let prunes = self.pruner.as_ref().is_some_and(Pruner::is_due);
         let is_idle = self.dirty.is_empty()

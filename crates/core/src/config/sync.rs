@@ -124,8 +124,8 @@ pub struct Migrations {
     /// How many of the Migrations that this sync sets off are under way at the same time.
     #[schemars(range(min = 1))]
     pub max_parallel: u32,
-    /// Karmada runs with its feature gate `PolicyPreemption`, which it doesn't report: a policy with `preemption: Always` that takes a
-    /// workload from another one sets a Migration off, too.
+    /// Karmada runs with its feature gate `PropagationPolicyPreemption`, which it doesn't report: a policy with `preemption: Always` that
+    /// takes a workload from another one sets a Migration off, too.
     #[serde(skip_serializing_if = "is_default")]
     pub preemption: bool,
     /// When a workload counts as good where it was moved to.

@@ -23,7 +23,7 @@ use crate::api::{self, Intent, MigrationSpec, Phase, PolicyName, WorkloadRef};
 use crate::config::{Migrations, MigrationsMode};
 use choice::Choice;
 use cutover_karmada::name::{ClusterName, GroupKind, ObjectKey};
-use cutover_karmada::{PropagationSpec, ResourceSelector, Specificity};
+use cutover_karmada::{PropagationSpec, ResourceSelector};
 
 /// On a policy, or on the template of a workload: whether changes of placement set migrations off, `auto` or `manual`.
 pub const MODE_ANNOTATION: &str = "cutover.dev/migrations";
@@ -42,9 +42,15 @@ pub(super) const OVERTAKEN_ANNOTATION: &str = "cutover.dev/overtaken";
 
 /// Why a Migration is rolled back whose placement isn't Git's.
 pub const OVERTAKEN: &str = "Git asks for another placement by now";
+/// Why a Migration is rolled back whose policy, or the one that was to take its workload up, has left Git.
+pub const LEFT: &str = "the policy whose placement it carries out is not in Git any more";
+/// Why a Migration is rolled back whose workload would stay with another policy, though Git asks for nothing else.
+pub const PLACED_OTHERWISE: &str = "the policy that was to take the workload up does not take it up";
 /// Why a Migration is rolled back that would only wait for another one.
 pub const COMES_AFTER: &str = "another Migration of the workload comes first";
 
+/// How many characters of a reason that an annotation gives are told.
+const MOST_OF_A_REASON: usize = 200;
 /// How much of the name of a workload goes into the name of its Migration.
 const PART: usize = 32;
 
@@ -80,13 +86,14 @@ pub fn sync_id(repository: &str, name: &str) -> String {
 }
 
 /// Returns the moves that a refused write of a policy calls for, or why a person has to decide. `spec`: as the policy will be; `None`: it
-/// is deleted. `to_be`: the policy that will place a workload when all of Git is carried out.
+/// is deleted. `to_be`: the policy that will place a workload when all of Git is carried out; `goes`: whether one is deleted by then.
 pub fn called_for(
     ground: &Ground,
     refusal: &Refusal,
     (policy, spec): (&PolicyName, Option<&PropagationSpec>),
     settings: &Migrations,
     mut to_be: impl FnMut(&Tenant) -> Option<PolicyName>,
+    goes: impl Fn(&PolicyName) -> bool,
 ) -> Result<Vec<Called>, String> {
     let mut choice = Choice::new(ground);
     let each = refusal.losses.iter().map(|loss| {
@@ -97,20 +104,22 @@ pub fn called_for(
         let tenant = tenant.ok_or("it is not known how it runs now")?;
         let of = |why: String| format!("{}: {why}", loss.workload);
         let (by, then) = ground
-            .chosen(tenant, Some((policy, spec)))
+            .placing(tenant, (policy, spec), settings.preemption, &goes)
+            .map_err(of)?
             .ok_or_else(|| of("no policy would place it".to_owned()))?;
-        let placement = serde_json::to_value(&then.placement).map_err(|error| error.to_string())?;
-        if loss.placement != placement {
+        if !loss.is_by(then) {
             return Err(of("it is not known what would place it".to_owned()));
         }
-        let preempts = settings.preemption;
-        let successor = successor((policy, spec), (by, then), tenant, preempts, &mut to_be).map_err(of)?;
+        let successor = successor(policy, (by, then), tenant, &mut to_be).map_err(of)?;
         called(loss, tenant, (then, successor), &mut choice).map_err(of)
     });
     let called: Vec<Called> = each.collect::<Result<_, _>>()?;
-    let mut successors = called.iter().map(|called| &called.successor);
-    if let Some(first) = successors.next()
-        && successors.any(|other| other != first)
+    // Of a policy that changes some workloads may be its own, and others come to it.
+    let mut takers = called
+        .iter()
+        .map(|called| called.successor.as_ref().unwrap_or(policy));
+    if let Some(first) = takers.next()
+        && takers.any(|other| other != first)
     {
         return Err("several policies would take its workloads up".to_owned());
     }
@@ -118,33 +127,18 @@ pub fn called_for(
 }
 
 /// Returns the policy that takes a workload up, where its own goes or lets it go, it has none, or another one preempts; `None`: its own one
-/// stays. An error where it isn't certain which one that is. `preempts`: Karmada lets one policy take from another.
+/// stays. An error where it isn't the one that Git will have it end with. `policy`: the one that is written; `by`: what places it then.
 fn successor(
-    (policy, spec): (&PolicyName, Option<&PropagationSpec>),
+    policy: &PolicyName,
     (by, then): (&PolicyName, &PropagationSpec),
     tenant: &Tenant,
-    preempts: bool,
     to_be: impl FnOnce(&Tenant) -> Option<PolicyName>,
 ) -> Result<Option<PolicyName>, String> {
     match &tenant.owner {
-        Some(own) if own == policy && by == policy && spec.is_some() => return Ok(None),
-        // Where the feature gate is off, as it is by default, the workload would be moved, and stay under guard for good.
-        Some(own) if own != policy && by == policy && !preempts => {
-            return Err(format!(
-                "{by} would take it from {own}, which not every Karmada does: if yours has the feature gate PolicyPreemption, set \
-                 gate.migrations.preemption, else delete {own} in the same push"
-            ));
+        Some(own) if own == by && by == policy => return Ok(None),
+        Some(own) if own != policy && by != policy => {
+            return Err(format!("{own} has it, and {by} would take it up"));
         }
-        Some(own) if own != policy && by == policy => {
-            let how = ResourceSelector::closest(&then.resource_selectors, &tenant.template);
-            if how != Some(Specificity::Name) {
-                return Err(format!(
-                    "{by} would take it from {own}, which Karmada does only where it is selected by its name"
-                ));
-            }
-        }
-        Some(own) if own != policy => return Err(format!("{own} has it, and {by} would take it up")),
-        // Its own goes, or lets it go; or it has none.
         _ => {}
     }
     if then.activation_preference.is_some() {
@@ -334,11 +328,19 @@ impl<'a> Driven<'a> {
     /// Returns whether it moves a workload as called for, by the same placement: where that leaves several clusters open, to any of
     /// them. What would be chosen now may be another one.
     pub fn answers(&self, called: &Called, wanted: &Value) -> bool {
-        let spec = |pointer| self.migration.pointer(pointer);
         let is_open = |to: &Value| called.open.iter().any(|open| to == open.as_str());
+        self.is_asked_for_by(called, wanted) && self.migration.pointer("/spec/to").is_some_and(is_open)
+    }
+
+    /// Returns whether it was to move a workload as called for and has not: a failure answers for its placement, whichever clusters
+    /// that leaves open by now.
+    pub fn has_failed_for(&self, called: &Called, wanted: &Value) -> bool {
+        self.has_failed() && self.is_asked_for_by(called, wanted)
+    }
+
+    fn is_asked_for_by(&self, called: &Called, wanted: &Value) -> bool {
         is_about(self.migration, called)
-            && spec("/spec/from") == Some(&json!(called.from))
-            && spec("/spec/to").is_some_and(is_open)
+            && self.migration.pointer("/spec/from") == Some(&json!(called.from))
             && self.is_by_placement(wanted)
     }
 
@@ -352,7 +354,8 @@ impl<'a> Driven<'a> {
         !self.is_by_placement(wanted) || template.is_some_and(is_left_out)
     }
 
-    fn is_by_placement(&self, wanted: &Value) -> bool {
+    /// Returns whether a policy says what it was set off for.
+    pub fn is_by_placement(&self, wanted: &Value) -> bool {
         let of = |pointer| wanted.pointer(pointer).unwrap_or(&Value::Null);
         let placement = of("/spec/placement");
         let earlier = || digest(&json!([placement, of("/spec/resourceSelectors")]));
@@ -401,10 +404,10 @@ impl<'a> Driven<'a> {
         [add("/spec/abort", json!(true)), Self::overtaken(why)]
     }
 
-    /// Returns the patch that notes of one that has ended that Git has asked for another placement since: when it asks for this one
-    /// again, that is news.
-    pub fn note_overtaken(&self) -> [Value; 1] {
-        [Self::overtaken(OVERTAKEN)]
+    /// Returns the patch that notes of one that has ended that Git has asked for something else since, and for what: when it asks for
+    /// this one again, that is news.
+    pub fn note_overtaken(&self, why: &str) -> [Value; 1] {
+        [Self::overtaken(why)]
     }
 
     fn overtaken(why: &str) -> Value {
@@ -461,10 +464,17 @@ pub fn is_turned_back(migration: &Value) -> bool {
     annotation(migration, OVERTAKEN_ANNOTATION).is_some()
 }
 
-/// Returns why cutover asked for the abort of an intent with these annotations; `None`: it didn't.
+/// Returns why cutover asked for the abort of an intent with these annotations, or who may annotate it says that it did: one line of a
+/// sentence's length. `None`: it didn't.
 pub fn why_overtaken(annotations: Option<&BTreeMap<String, String>>) -> Option<&str> {
     let why = annotations?.get(OVERTAKEN_ANNOTATION)?;
-    Some(if why == "true" { OVERTAKEN } else { why })
+    if why == "true" {
+        return Some(OVERTAKEN);
+    }
+    let line = why.split(char::is_control).find(|line| !line.trim().is_empty());
+    let line = line.map_or("", str::trim);
+    let end = line.char_indices().nth(MOST_OF_A_REASON).map(|(end, _)| end);
+    Some(end.and_then(|end| line.get(..end)).unwrap_or(line))
 }
 
 /// What of a policy decides where something goes. What else it selects is no other placement of what it has.

@@ -22,8 +22,8 @@ use crate::config::UnknownKinds;
 use crate::profile;
 use cutover_karmada::name::{ClusterName, GroupKind, Gvk, ObjectKey};
 use cutover_karmada::{Cluster, ClusterAffinity, Placement, PropagationSpec, ResourceBinding};
-pub use governing::governing;
 use governing::selects;
+pub use governing::{Preemption, Selecting};
 
 /// On an object in Git, or on a live one that is to be pruned: the digest of the loss that somebody accepts.
 pub const ACCEPT_ANNOTATION: &str = "cutover.dev/accept-state-loss";
@@ -302,6 +302,11 @@ impl fmt::Display for Loss {
 }
 
 impl Loss {
+    /// Returns whether this is what comes of a workload under a policy.
+    pub(crate) fn is_by(&self, spec: &PropagationSpec) -> bool {
+        serde_json::to_value(&spec.placement).is_ok_and(|placement| placement == self.placement)
+    }
+
     /// Returns whether no profile says that state is lost.
     pub(crate) fn is_doubt(&self) -> bool {
         self.state == State::Unsaid
@@ -555,10 +560,10 @@ impl Ground {
         };
         let touched = self.tenants.iter().filter(touches);
         touched
-            .filter_map(|tenant| {
-                let now = self.effective(tenant, None);
-                let then = self.effective(tenant, Some((name, spec)));
-                self.changed(now, then, tenant)
+            .flat_map(|tenant| {
+                let now = self.selecting(tenant, None);
+                let then = self.selecting(tenant, Some((name, spec)));
+                self.changed(&now, &then, tenant)
             })
             .collect()
     }
@@ -567,12 +572,12 @@ impl Ground {
     fn labelled(&self, key: &ObjectKey, labels: &BTreeMap<String, String>) -> Vec<Loss> {
         let named = self.tenants.iter().filter(|tenant| tenant.workload == *key);
         named
-            .filter_map(|tenant| {
+            .flat_map(|tenant| {
                 let mut labelled = tenant.clone();
                 set_labels(&mut labelled.template, labels);
-                let now = self.effective(tenant, None);
-                let then = self.effective(&labelled, None);
-                self.changed(now, then, tenant)
+                let now = self.selecting(tenant, None);
+                let then = self.selecting(&labelled, None);
+                self.changed(&now, &then, tenant)
             })
             .collect()
     }
@@ -582,26 +587,42 @@ impl Ground {
     fn reached(&self, name: &ClusterName, cluster: Option<&Cluster>, write: &Write) -> Vec<Loss> {
         let mut then = self.clone();
         then.take_in(write);
-        let losses = self.tenants.iter().filter_map(|tenant| {
-            let spec = self.effective(tenant, None)?;
-            let before = self.fate(spec, tenant);
-            let evicts = |cluster: &Cluster| spec.placement.evicted_by(cluster).is_some();
-            let was_evicted = self.clusters.get(name).is_some_and(evicts);
-            let is_evicted = tenant.clusters().contains(name) && cluster.is_some_and(evicts) && !was_evicted;
-            let after = match then.fate(spec, tenant) {
-                moves @ Some(Fate::Moves { .. }) => moves,
-                _ if is_evicted => Some(Fate::Moves {
-                    stops: vec![name.clone()],
-                    starts: then.others_that_fit(spec, tenant),
-                }),
-                other => other,
-            };
-            // What is so already, or can't be told already, isn't this write's doing.
-            let fate = after.filter(|after| before.as_ref() != Some(after))?;
-            let placement = serde_json::to_value(&spec.placement).unwrap_or_default();
-            Some(tenant.loses(fate, placement))
-        });
-        losses.collect()
+        let mut losses = Vec::new();
+        for tenant in &self.tenants {
+            let mut of_tenant: Vec<Loss> = Vec::new();
+            for (_, spec) in self.selecting(tenant, None).possible() {
+                let loss = self.reached_by(spec, tenant, (name, cluster), &then);
+                of_tenant.extend(loss.filter(|loss| !of_tenant.contains(loss)));
+            }
+            losses.extend(of_tenant);
+        }
+        losses
+    }
+
+    /// The same, of one workload under one policy.
+    fn reached_by(
+        &self,
+        spec: &PropagationSpec,
+        tenant: &Tenant,
+        (name, cluster): (&ClusterName, Option<&Cluster>),
+        then: &Self,
+    ) -> Option<Loss> {
+        let before = self.fate(spec, tenant);
+        let evicts = |cluster: &Cluster| spec.placement.evicted_by(cluster).is_some();
+        let was_evicted = self.clusters.get(name).is_some_and(evicts);
+        let is_evicted = tenant.clusters().contains(name) && cluster.is_some_and(evicts) && !was_evicted;
+        let after = match then.fate(spec, tenant) {
+            moves @ Some(Fate::Moves { .. }) => moves,
+            _ if is_evicted => Some(Fate::Moves {
+                stops: vec![name.clone()],
+                starts: then.others_that_fit(spec, tenant),
+            }),
+            other => other,
+        };
+        // What is so already, or can't be told already, isn't this write's doing.
+        let fate = after.filter(|after| before.as_ref() != Some(after))?;
+        let placement = serde_json::to_value(&spec.placement).unwrap_or_default();
+        Some(tenant.loses(fate, placement))
     }
 
     /// Returns the clusters that a placement would take beside those that a workload is in.
@@ -614,8 +635,25 @@ impl Ground {
         fit.map(|(name, _)| name.clone()).collect()
     }
 
-    /// Returns what becomes of a workload when another policy places it, or its policy says otherwise.
-    fn changed(
+    /// Returns what becomes of a workload when another policy places it, or its policy says otherwise. Which one does depends on
+    /// what isn't known of Karmada: each answer counts, and most often they are one.
+    fn changed(&self, now: &Selecting<'_>, then: &Selecting<'_>, tenant: &Tenant) -> Vec<Loss> {
+        let mut losses: Vec<Loss> = Vec::new();
+        let mut judged = Vec::new();
+        for preemption in Preemption::ALL {
+            let (now, then) = (now.governing(preemption), then.governing(preemption));
+            let names = (now.map(|(name, _)| name), then.map(|(name, _)| name));
+            if judged.contains(&names) {
+                continue;
+            }
+            judged.push(names);
+            let loss = self.placed_otherwise(now.map(|(_, spec)| spec), then.map(|(_, spec)| spec), tenant);
+            losses.extend(loss.filter(|loss| !losses.contains(loss)));
+        }
+        losses
+    }
+
+    fn placed_otherwise(
         &self,
         now: Option<&PropagationSpec>,
         then: Option<&PropagationSpec>,
@@ -633,27 +671,34 @@ impl Ground {
         Some(tenant.loses(fate, placement))
     }
 
-    /// Returns the policy that places a workload, as Karmada's detector chooses it: its own, unless another one takes it
-    /// over; any that selects it, when it has none. With one policy `changed` to another, or gone.
-    fn effective<'a>(
-        &'a self,
-        tenant: &Tenant,
-        changed: Option<(&'a PolicyName, Option<&'a PropagationSpec>)>,
-    ) -> Option<&'a PropagationSpec> {
-        self.chosen(tenant, changed).map(|(_, spec)| spec)
-    }
-
-    /// Returns the policy that places a workload.
+    /// Returns a policy that places a workload of which it isn't known which one has it.
     pub(crate) fn policy_of(&self, tenant: &Tenant) -> Option<(&PolicyName, &PropagationSpec)> {
-        self.chosen(tenant, None)
+        self.selecting(tenant, None).governing(Preemption::Any)
     }
 
-    /// The same, with one policy `changed` to another, or gone.
-    pub(super) fn chosen<'a>(
+    /// Returns the policy that places a workload once one has `changed` to another, or is gone; or why it isn't certain which one
+    /// does. `preempts`: Karmada is said to let one take it from another. The workload's own one doesn't count if it `goes` as well.
+    pub(crate) fn placing<'a>(
+        &'a self,
+        tenant: &Tenant,
+        changed: (&'a PolicyName, Option<&'a PropagationSpec>),
+        preempts: bool,
+        goes: impl Fn(&PolicyName) -> bool,
+    ) -> Result<Option<(&'a PolicyName, &'a PropagationSpec)>, String> {
+        let selecting = self.selecting(tenant, Some(changed));
+        let own = tenant.owner.as_ref().filter(|own| *own != changed.0);
+        if own.is_some_and(goes) {
+            return selecting.without_own().certain(preempts);
+        }
+        selecting.certain(preempts)
+    }
+
+    /// Returns the policies that select a workload, with one `changed` to another, or gone.
+    fn selecting<'a>(
         &'a self,
         tenant: &Tenant,
         changed: Option<(&'a PolicyName, Option<&'a PropagationSpec>)>,
-    ) -> Option<(&'a PolicyName, &'a PropagationSpec)> {
+    ) -> Selecting<'a> {
         let in_force = |(name, spec)| match changed {
             Some((other, changed)) if name == other => changed.map(|changed| (name, changed)),
             _ => Some((name, spec)),
@@ -674,7 +719,7 @@ impl Ground {
             .chain(namespaced.into_iter().flatten())
             .filter_map(in_force)
             .chain(arrives);
-        governing(tenant.owner.as_ref(), tenant.namespace(), &tenant.template, all)
+        Selecting::new(tenant.owner.as_ref(), tenant.namespace(), &tenant.template, all)
     }
 
     /// Returns what Karmada's scheduler makes of another placement; `None`: the workload keeps exactly its clusters.

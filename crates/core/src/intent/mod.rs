@@ -95,9 +95,11 @@ impl<Spec, Status, Snapshot> Input<'_, Spec, Status, Snapshot> {
         }
     }
 
-    /// Returns why an intent whose spec says `abort` ends.
-    pub fn why_aborted(&self) -> &str {
-        self.overtaken.unwrap_or("abort was asked for")
+    /// Returns why an intent whose spec says `abort` ends. What an annotation says of that is quoted: a reason that begins as those of
+    /// the operation itself do would be read as one of them.
+    pub fn why_aborted(&self) -> String {
+        let quoted = self.overtaken.map(|why| format!("called off: {why}"));
+        quoted.unwrap_or_else(|| "abort was asked for".to_owned())
     }
 
     /// Returns whether no canary may be created.

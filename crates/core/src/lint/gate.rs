@@ -7,7 +7,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use serde_json::{Value, json};
 
 use super::{Code, Finding};
-use crate::api::{GROUP, WorkloadProfile};
+use crate::api::{GROUP, PolicyName, WorkloadProfile};
 use crate::config::{Config, Migrations, UnknownKinds};
 use crate::intent::driven;
 use crate::intent::gate::{
@@ -42,16 +42,19 @@ pub fn compare(before: Revision<'_>, after: Revision<'_>) -> Vec<Finding> {
     let mut findings = Vec::new();
     for (tenant, places) in tenants(before, &ground, after) {
         let mut told: BTreeMap<usize, Vec<Option<Loss>>> = BTreeMap::new();
+        let mut lost = BTreeSet::new();
         for place in &places.all {
-            for (number, loss) in losses(placed(&ground, &tenant, place), &writes) {
-                told.entry(number).or_default().push(loss);
+            for (number, costs) in costs(placed(&ground, &tenant, place), &writes) {
+                if !costs.is_moved {
+                    lost.insert(number);
+                }
+                told.entry(number).or_default().push(costs.loss);
             }
         }
-        for (number, losses) in told {
-            if writes[number].sets_off(&tenant, &losses) {
-                continue;
+        for number in lost {
+            if let (Some(asked), Some(losses)) = (writes.get(number), told.get(&number)) {
+                findings.extend(finding(asked, losses, places.is_certain));
             }
-            findings.extend(finding(&writes[number], &losses, places.is_certain));
         }
     }
     findings
@@ -68,22 +71,27 @@ struct Asked<'a> {
 }
 
 impl Asked<'_> {
-    /// Returns whether a Migration carries out what would cost a workload its state, wherever it runs.
-    fn sets_off(&self, tenant: &Tenant, losses: &[Option<Loss>]) -> bool {
-        let Some((settings, policy)) = self.moves else {
+    /// Returns whether a Migration carries out what would cost the one workload of a ground its state. `all`: of the change of files.
+    fn sets_off(&self, ground: &Ground, losses: &[Loss], all: &[Asked<'_>]) -> bool {
+        let (Some((settings, manifest)), Write::Policy(name, spec)) = (self.moves, &self.write) else {
             return false;
         };
-        let is_taken =
-            matches!(&self.write, Write::Policy(name, Some(_)) if tenant.owner.as_ref() != Some(name));
+        let goes = |policy: &PolicyName| {
+            all.iter()
+                .any(|asked| matches!(&asked.write, Write::Policy(name, None) if name == policy))
+        };
         let is_move = |loss: &Loss| match &loss.fate {
             Fate::Moves { stops, starts } if stops.len() == 1 => {
                 starts.len() == 1 || starts.len() > 1 && keeps_one(&loss.placement)
             }
             _ => false,
         };
-        (settings.preemption || !is_taken)
-            && driven::is_automatic(settings, policy, Some(&tenant.template))
-            && losses.iter().flatten().all(is_move)
+        ground.tenants.iter().all(|tenant| {
+            let by = ground.placing(tenant, (name, spec.as_deref()), settings.preemption, goes);
+            let is_by = |loss: &Loss| matches!(by, Ok(Some((_, spec))) if loss.is_by(spec));
+            driven::is_automatic(settings, manifest, Some(&tenant.template))
+                && losses.iter().all(|loss| is_move(loss) && is_by(loss))
+        })
     }
 }
 
@@ -104,14 +112,23 @@ struct Places {
     is_certain: bool,
 }
 
+/// What a write costs the one workload of a ground.
+struct Costs {
+    loss: Option<Loss>,
+    /// Nothing, or a Migration carries it out.
+    is_moved: bool,
+}
+
 /// Returns what becomes of the one workload by each of the writes, in the order in which sync sends them.
-fn losses(mut ground: Ground, writes: &[Asked<'_>]) -> Vec<(usize, Option<Loss>)> {
+fn costs(mut ground: Ground, writes: &[Asked<'_>]) -> Vec<(usize, Costs)> {
     let pass = |(number, asked): (usize, &Asked<'_>)| {
         let losses = match ground.pass(&asked.write, asked.accepted.as_deref()) {
             Ok(doubts) => doubts.0,
             Err(refused) => refused.losses,
         };
-        (number, losses.into_iter().next())
+        let is_moved = losses.is_empty() || asked.sets_off(&ground, &losses, writes);
+        let loss = losses.into_iter().next();
+        (number, Costs { loss, is_moved })
     };
     writes.iter().enumerate().map(pass).collect()
 }

@@ -23,7 +23,7 @@ pub struct Features {
     pub state_injection: bool,
     /// `Failover` together with `--enable-no-execute-taint-eviction`.
     pub no_execute_eviction: bool,
-    /// `PolicyPreemption`.
+    /// `PropagationPolicyPreemption`.
     pub policy_preemption: bool,
 }
 

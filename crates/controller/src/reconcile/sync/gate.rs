@@ -67,6 +67,15 @@ pub(super) struct Gated {
     pub moving: BTreeMap<ObjectKey, String>,
 }
 
+/// What the gate makes of deletions.
+#[derive(Default)]
+pub(super) struct GatedDeletions {
+    /// What is not deleted, and why.
+    pub refused: BTreeMap<ObjectKey, String>,
+    /// What is deleted later, and what comes first.
+    pub moving: BTreeMap<ObjectKey, String>,
+}
+
 /// Why a write isn't sent.
 enum Stop {
     Refused(Box<Outcome>),
@@ -207,7 +216,7 @@ impl Sync {
     }
 
     /// Returns which of some deletions would end a live stateful workload, or give it to another policy, and why.
-    pub(super) async fn gated_deletions(&self, doomed: &[Doomed]) -> BTreeMap<ObjectKey, String> {
+    pub(super) async fn gated_deletions(&self, doomed: &[Doomed]) -> GatedDeletions {
         let deletions = doomed.iter().filter_map(|doomed| {
             let live = self.observer.get(&doomed.key)?;
             Some((deletion(&doomed.key, Some(&live))?, doomed.key.clone(), live))
@@ -220,35 +229,53 @@ impl Sync {
                 _ => key.namespace.as_deref(),
             });
         }
-        let mut refused = BTreeMap::new();
+        let mut gated = GatedDeletions::default();
         if reach.is_empty() {
-            return refused;
+            return gated;
         }
         let mut ground = self.ground(&reach).await;
         for (write, key, live) in deletions {
-            let judged = match &mut ground {
-                Ok(ground) => match ground.pass(&write, accepted(&live)) {
-                    Ok(doubts) => Ok(doubts),
-                    Err(refusal) => Err(self.instead_of(ground, &write, &live, &refusal).await),
-                },
-                Err(why) => Err(cannot_tell(why)),
+            let ground = match &mut ground {
+                Ok(ground) => ground,
+                Err(why) => {
+                    gated.refused.insert(key, cannot_tell(why));
+                    continue;
+                }
             };
-            match judged {
+            let accepted = accepted(&live);
+            // Whoever accepts the deletion accepts what it leaves behind.
+            let is_accepted = accepted.is_some_and(|text| text.contains(gate::ACCEPT_DELETION));
+            if !is_accepted && let Some(by) = self.comes_first(ground, &write) {
+                gated.moving.insert(key, by);
+                continue;
+            }
+            match ground.pass(&write, accepted) {
                 Ok(doubts) => warn_of(&key, &doubts),
-                Err(why) => drop(refused.insert(key, why)),
+                Err(refusal) => match self.instead_of(ground, &write, &live, &refusal).await {
+                    Ok(by) => drop(gated.moving.insert(key, by)),
+                    Err(why) => drop(gated.refused.insert(key, why)),
+                },
             }
         }
-        refused
+        gated
     }
 
-    /// Sets off what a refused deletion calls for; returns why it isn't carried out.
+    /// Returns the policy without which the workloads of one that is deleted would have none.
+    fn comes_first(&self, ground: &Ground, write: &gate::Write) -> Option<String> {
+        let gate::Write::Policy(policy, None) = write else {
+            return None;
+        };
+        Some(self.awaited(ground, policy)?.key().to_string())
+    }
+
+    /// Sets off what a refused deletion calls for; returns what carries it out, or why nothing does.
     async fn instead_of(
         &self,
         ground: &Ground,
         write: &gate::Write,
         live: &Value,
         refusal: &Refusal,
-    ) -> String {
+    ) -> Result<String, String> {
         let set_off = match write {
             gate::Write::Policy(policy, spec) => {
                 let asked = Asked {
@@ -261,9 +288,9 @@ impl Sync {
             _ => SetOff::Nothing(None),
         };
         match set_off {
-            SetOff::Under(by) => format!("its workloads are moved first, by {by}"),
-            SetOff::Nothing(Some(why)) => format!("{}; {why}", described(refusal)),
-            SetOff::Nothing(None) => described(refusal),
+            SetOff::Under(by) => Ok(by),
+            SetOff::Nothing(Some(why)) => Err(format!("{}; {why}", described(refusal))),
+            SetOff::Nothing(None) => Err(described(refusal)),
         }
     }
 

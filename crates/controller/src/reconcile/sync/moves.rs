@@ -183,17 +183,20 @@ impl Sync {
         for (live, driven) in &own {
             let waits = || own.iter().any(|(_, other)| driven.comes_after(other));
             let may_turn = driven.is_under_way() && !driven.asks_to_abort();
-            let is_overtaken = (may_turn || driven.has_failed()) && self.is_overtaken(driven).await;
-            let written = if may_turn && is_overtaken {
-                self.turn_back(live, driven, driven::OVERTAKEN).await
-            } else if may_turn && waits() {
-                self.turn_back(live, driven, driven::COMES_AFTER).await
-            } else if driven.has_failed() && is_overtaken {
-                let why = "Git has asked for another placement since the Migration ended";
-                self.change_move(live, driven, &driven.note_overtaken(), why)
-                    .await
+            let overtaken = if may_turn || driven.has_failed() {
+                self.overtaken_by(driven).await
             } else {
-                Ok(())
+                None
+            };
+            let written = match overtaken {
+                Some(why) if may_turn => self.turn_back(live, driven, why).await,
+                Some(why) => {
+                    let told = format!("the Migration has ended, and counts no more: {why}");
+                    self.change_move(live, driven, &driven.note_overtaken(why), &told)
+                        .await
+                }
+                None if may_turn && waits() => self.turn_back(live, driven, driven::COMES_AFTER).await,
+                None => Ok(()),
             };
             if let Err(error) = written {
                 tracing::warn!(migration = driven.name(), %error, "what Git has overtaken cannot be changed");
@@ -242,8 +245,8 @@ fn state_of(all: &[Value], called: &Called, cause: Cause<'_>) -> Result<Option<O
             Err(format!("{key} comes first"))
         };
     }
-    let mut ended = about().filter_map(Driven::of).filter(answers);
-    match ended.find(Driven::has_failed) {
+    let mut ended = about().filter_map(Driven::of);
+    match ended.find(|driven| driven.has_failed_for(called, cause.wanted)) {
         Some(failed) => Err(format!(
             "{} has not moved it ({}): change the placement, or delete that Migration to try again",
             failed.name(),

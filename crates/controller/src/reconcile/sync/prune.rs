@@ -7,6 +7,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use serde_json::Value;
+use tokio::time::Instant;
 
 use super::decide::held_strays;
 use super::{DEFINITION, LISTED_WITHIN, Problem, Sync};
@@ -154,7 +155,10 @@ impl Sync {
             .map(|(key, live)| Stray {
                 key: key.clone(),
                 live,
-                held_by: held.get(key).map(ToString::to_string),
+                held_by: held
+                    .get(key)
+                    .map(ToString::to_string)
+                    .or_else(|| pruner.moving.of(key).cloned()),
                 occupied: pruner
                     .failed
                     .get(key)
@@ -244,9 +248,11 @@ impl Sync {
         let Some(pruner) = &mut self.pruner else {
             return false;
         };
-        next.retain(|doomed| !gated.contains_key(&doomed.key));
-        let mut all = gated.is_empty();
-        pruner.failed.extend(gated);
+        let stays = |key: &ObjectKey| gated.refused.contains_key(key) || gated.moving.contains_key(key);
+        next.retain(|doomed| !stays(&doomed.key));
+        let mut all = gated.refused.is_empty() && gated.moving.is_empty();
+        pruner.failed.extend(gated.refused);
+        pruner.moving.put(gated.moving, Instant::now());
         let uids: BTreeMap<ObjectKey, String> = next
             .iter()
             .map(|doomed| (doomed.key.clone(), doomed.uid.clone()))
@@ -294,10 +300,10 @@ impl Sync {
                 !gone.iter().any(|key| is_there(observer, key))
             })
             .await;
-        let failed = !pruner.failed.is_empty();
+        let set_aside = !pruner.failed.is_empty() || !pruner.moving.is_empty();
         // What failed is told, and what was spared is looked at anew.
         pruner.due |= !all;
-        (all || failed) && seen
+        (all || set_aside) && seen
     }
 }
 

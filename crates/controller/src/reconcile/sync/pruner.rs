@@ -3,8 +3,11 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
+use tokio::time::Instant;
+
 use super::DesiredFeed;
 use super::followed::Followed;
+use super::standing::MOVING;
 use cutover_cluster::{self as cluster, Cluster, Observer, Parent, Unusable};
 use cutover_core::api::OWN_NAMESPACE;
 use cutover_core::config::{self, PruneLimit};
@@ -36,6 +39,7 @@ pub(super) struct Pruner {
     pub(super) gone: BTreeMap<ObjectKey, String>,
     /// Deletions that failed, until they are tried again.
     pub(super) failed: BTreeMap<ObjectKey, String>,
+    pub(super) moving: Moving,
     /// Why Git could not be asked for its newest revision.
     pub(super) unreachable: Option<String>,
     /// Whether `cutover.yaml` says what this sync was made from.
@@ -46,6 +50,45 @@ pub(super) struct Pruner {
     pub(super) untidy: bool,
     /// Something happened that pruning may depend on.
     pub(super) due: bool,
+}
+
+/// Deletions that wait for what is moved first. An intent says when that ends; what waits for a turn is looked at again.
+#[derive(Debug, Default)]
+pub(super) struct Moving {
+    by: BTreeMap<ObjectKey, String>,
+    again: Option<Instant>,
+}
+
+impl Moving {
+    pub(super) fn put(&mut self, by: BTreeMap<ObjectKey, String>, now: Instant) {
+        if !by.is_empty() {
+            self.by.extend(by);
+            self.again = Some(now + MOVING);
+        }
+    }
+
+    /// Returns what the deletion of an object waits for.
+    pub(super) fn of(&self, key: &ObjectKey) -> Option<&String> {
+        self.by.get(key)
+    }
+
+    pub(super) fn is_empty(&self) -> bool {
+        self.by.is_empty()
+    }
+
+    /// Returns when they are looked at again.
+    pub(super) const fn next_look(&self) -> Option<Instant> {
+        self.again
+    }
+
+    /// Forgets all of them if it is time; returns whether it is.
+    fn end(&mut self, now: Instant) -> bool {
+        let is_time = self.again.is_some_and(|again| again <= now);
+        if is_time {
+            *self = Self::default();
+        }
+        is_time
+    }
 }
 
 /// What was seen of `cutover.yaml` in a revision.
@@ -105,6 +148,7 @@ impl Pruner {
             followed: Followed::default(),
             gone: BTreeMap::new(),
             failed: BTreeMap::new(),
+            moving: Moving::default(),
             unreachable: None,
             settings: None,
             deleted: BTreeSet::new(),
@@ -122,6 +166,7 @@ impl Pruner {
         self.deleted.clear();
         self.untidy = true;
         self.failed.clear();
+        self.moving = Moving::default();
         self.stale = true;
         self.due = true;
     }
@@ -157,6 +202,11 @@ impl Pruner {
     pub(super) fn try_again(&mut self) {
         self.failed.clear();
         self.due = true;
+    }
+
+    /// What waits for Migrations may have its turn by now.
+    pub(super) fn tick(&mut self, now: Instant) {
+        self.due |= self.moving.end(now);
     }
 
     pub(super) fn parent(&self) -> Option<&Parent> {
@@ -271,4 +321,27 @@ pub(super) enum Trouble {
          change annotation cutover.dev/source of ConfigMap {OWN_NAMESPACE}/{parent}"
     )]
     Taken { by: String, parent: String },
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test(start_paused = true)]
+    async fn a_deletion_that_waits_for_a_turn_is_looked_at_again_soon() {
+        let key = ObjectKey {
+            group: "policy.karmada.io".to_owned(),
+            kind: "PropagationPolicy".to_owned(),
+            namespace: Some("shop".to_owned()),
+            name: "orders".to_owned(),
+        };
+        let (mut moving, now) = (Moving::default(), Instant::now());
+        moving.put(BTreeMap::new(), now);
+        assert_eq!(moving.next_look(), None);
+        moving.put(BTreeMap::from([(key.clone(), "a Migration".to_owned())]), now);
+        assert_eq!(moving.next_look(), Some(now + MOVING));
+        assert!(!moving.end(now) && moving.of(&key).is_some());
+        assert!(moving.end(now + MOVING) && moving.is_empty());
+        assert_eq!(moving.next_look(), None);
+    }
 }

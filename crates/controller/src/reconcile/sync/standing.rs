@@ -20,7 +20,7 @@ const NOT_SERVED: (Duration, Duration) = (Duration::from_millis(200), Duration::
 /// What was refused for good: a webhook or a policy may see it otherwise by then.
 const FINAL: (Duration, Duration) = (Duration::from_mins(5), Duration::from_mins(5));
 /// What Migrations carry out is looked at again, should none of them have been seen.
-const MOVING: Duration = Duration::from_secs(5);
+pub(super) const MOVING: Duration = Duration::from_secs(5);
 
 #[derive(Debug)]
 struct Stands {

@@ -1,6 +1,8 @@
 //! Which Migrations are set off, what they say, and when Git has overtaken one.
 
 use super::*;
+use crate::intent::Input;
+use crate::intent::custody::LAPSE;
 
 fn policy(clusters: &[&str], names: &[&str]) -> Value {
     let selector = |name| json!({"apiVersion": "apps/v1", "kind": "StatefulSet", "name": name});
@@ -72,6 +74,14 @@ fn a_move_to_any_cluster_that_the_placement_leaves_open_is_the_one_that_is_calle
             "{to}"
         );
     }
+    // One that has failed answers for the placement, though what it went to would not do any more.
+    let has_failed = |migration: &Value| Driven::of(migration).unwrap().has_failed_for(&called, &by);
+    assert!(!has_failed(&migration));
+    migration["status"]["phase"] = json!("RolledBack");
+    assert_eq!(migration["spec"]["to"], "south");
+    assert!(has_failed(&migration));
+    migration["spec"]["from"] = json!("north");
+    assert!(!has_failed(&migration));
 }
 
 #[test]
@@ -138,4 +148,46 @@ fn of_two_for_one_workload_the_committed_or_the_first_one_goes_on() {
         }
         assert!(!comes_after(&second, &other), "{change}");
     }
+}
+
+/// Whoever may annotate an intent writes it: nothing is read from it.
+#[test]
+fn what_an_annotation_gives_as_a_reason_is_one_short_line() {
+    let why = |text: &str| {
+        let annotations = BTreeMap::from([(OVERTAKEN_ANNOTATION.to_owned(), text.to_owned())]);
+        why_overtaken(Some(&annotations)).map(str::to_owned)
+    };
+    assert_eq!(why_overtaken(None), None);
+    for (text, says) in [
+        ("true", OVERTAKEN),
+        (COMES_AFTER, COMES_AFTER),
+        ("\n one\nSingleWriterLapse: two", "one"),
+        ("", ""),
+    ] {
+        assert_eq!(why(text).as_deref(), Some(says), "{text:?}");
+    }
+    let long = why(&"ä".repeat(10_000)).unwrap();
+    assert_eq!(long.chars().count(), MOST_OF_A_REASON);
+}
+
+/// A roll back whose reason begins so keeps the token from both copies.
+#[test]
+fn a_reason_that_an_annotation_gives_is_none_of_the_operations_own() {
+    let input = Input::<(), (), ()> {
+        uid: "",
+        namespace: None,
+        name: "",
+        generation: 0,
+        revision: None,
+        deleting: false,
+        overtaken: Some(LAPSE),
+        has_finalizer: false,
+        spec: &(),
+        status: &(),
+        trouble: None,
+        ahead: None,
+        snapshot: &(),
+        now: Timestamp::UNIX_EPOCH,
+    };
+    assert!(!input.why_aborted().starts_with(LAPSE), "{}", input.why_aborted());
 }

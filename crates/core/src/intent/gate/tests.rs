@@ -290,6 +290,199 @@ fn a_policy_of_another_name_counts_when_it_takes_over() {
     );
 }
 
+/// A policy that would take the workload from its own, which it selects by its name or not.
+fn taker(clusters: &[&str], is_by_name: bool) -> PropagationSpec {
+    let mut always = json!({"preemption": "Always", "priority": 10});
+    if !is_by_name {
+        always["resourceSelectors"] = json!([{
+            "apiVersion": "flink.apache.org/v1beta1",
+            "kind": "FlinkDeployment",
+        }]);
+    }
+    policy_with(one_of(clusters), always)
+}
+
+/// Karmada's feature gate is off, or the selector has no name: then the workload stays with the policy that has it.
+#[test]
+fn what_its_own_policy_says_counts_though_another_one_might_take_it_over() {
+    let stops = format!("{ORDERS} would stop in east and start in west from nothing");
+    let (orders, other) = (policy_name("orders"), policy_name("other"));
+    for is_by_name in [true, false] {
+        let mut one = ground(one_of(&["east"]), &["east"]);
+        let write = Write::Policy(other.clone(), Some(Box::new(taker(&["east"], is_by_name))));
+        assert_eq!(one.pass(&write, None), Ok(Doubts::default()));
+        assert_eq!(change(&mut one, one_of(&["west"])), Err(stops.clone()));
+        // The one that is there names another cluster, and has not taken it.
+        let mut beside = ground(one_of(&["east"]), &["east"]);
+        beside
+            .policies
+            .insert(other.clone(), taker(&["west"], is_by_name));
+        let gone = beside
+            .judge(&Write::Policy(orders.clone(), None), None)
+            .unwrap_err();
+        assert_eq!(gone.to_string(), stops);
+        assert_eq!(change(&mut beside, one_of(&["east"])), Ok(Doubts::default()));
+        // Whichever of the two places it, it is lost; each in its own way.
+        let both = change(&mut one, one_of(&["north"])).unwrap_err();
+        assert_eq!(both, stops.replace("west", "north"));
+    }
+}
+
+#[test]
+fn its_own_policy_chooses_by_labels_though_another_one_might_take_it_over() {
+    // Of the template.
+    let mut one = ground(one_of(&["east"]), &["east"]);
+    let team = json!({"resourceSelectors": [{
+        "apiVersion": "flink.apache.org/v1beta1",
+        "kind": "FlinkDeployment",
+        "labelSelector": {"matchLabels": {"team": "shop"}},
+    }]});
+    one.policies
+        .insert(policy_name("orders"), policy_with(one_of(&["east"]), team));
+    one.policies.insert(policy_name("other"), taker(&["west"], true));
+    let labels = BTreeMap::from([("team".to_owned(), "other".to_owned())]);
+    assert!(one.judge(&Write::Labels(workload(), labels), None).is_err());
+    // Of the cluster.
+    let by_label = json!({
+        "clusterAffinity": {"labelSelector": {"matchLabels": {"tier": "prod"}}},
+        "spreadConstraints": [{"spreadByField": "cluster", "minGroups": 1, "maxGroups": 1}],
+    });
+    let tier = |name: &str, tier: &str| cluster(name, json!({"metadata": {"labels": {"tier": tier}}}));
+    let mut one = ground(by_label, &["east"]);
+    one.clusters = [tier("east", "prod"), tier("west", "prod")].into();
+    one.policies.insert(policy_name("other"), taker(&["west"], true));
+    let (name, changed) = tier("east", "test");
+    let refusal = one
+        .judge(&Write::Cluster(name, Some(Box::new(changed))), None)
+        .unwrap_err();
+    assert_eq!(
+        refusal.to_string(),
+        format!("{ORDERS} would stop in east and start in west from nothing")
+    );
+}
+
+/// Its priority was what kept it from being taken over.
+#[test]
+fn an_own_policy_that_would_be_taken_over_sets_nothing_off_unless_karmada_certainly_does_that() {
+    let (orders, other) = (policy_name("orders"), policy_name("other"));
+    let with_priority = |priority: i32| policy_with(one_of(&["east"]), json!({"priority": priority}));
+    let lowered = with_priority(5);
+    let write = Write::Policy(orders.clone(), Some(Box::new(lowered.clone())));
+    for (is_by_name, preemption, expected) in [
+        (true, false, Err("PropagationPolicyPreemption")),
+        (false, true, Err("selected by its name")),
+        (true, true, Ok(Some(other.clone()))),
+    ] {
+        let mut one = ground(one_of(&["east"]), &["east"]);
+        one.policies.insert(orders.clone(), with_priority(20));
+        one.policies.insert(other.clone(), taker(&["west"], is_by_name));
+        let settings = Migrations {
+            preemption,
+            ..Migrations::default()
+        };
+        let refusal = one.judge(&write, None).unwrap_err();
+        let change = (&orders, Some(&lowered));
+        let to_be = |_: &Tenant| Some(other.clone());
+        let called = driven::called_for(&one, &refusal, change, &settings, to_be, |_| false);
+        match (called, expected) {
+            (Ok(called), Ok(successor)) => assert_eq!(called[0].successor, successor),
+            (Err(why), Err(says)) => assert!(why.contains(says), "{why}"),
+            (called, expected) => panic!("{called:?}, not {expected:?}"),
+        }
+    }
+}
+
+/// The detector looks for what a policy may take by the name and the namespace of its selector, and fills in none of all.
+#[test]
+fn a_policy_of_the_control_plane_takes_only_what_it_names_with_its_namespace() {
+    let wide = |name: &str| PolicyName {
+        namespace: None,
+        name: name.to_owned(),
+    };
+    let (own, other) = (wide("own"), wide("other"));
+    for (selector, is_certain) in [
+        (json!({"namespace": "shop", "name": "orders"}), true),
+        (json!({"name": "orders"}), false),
+    ] {
+        let mut one = ground(one_of(&["east"]), &["east"]);
+        one.policies = BTreeMap::from([(own.clone(), policy(one_of(&["east"])))]);
+        one.tenants[0].owner = Some(own.clone());
+        let mut selects = json!({"apiVersion": "flink.apache.org/v1beta1", "kind": "FlinkDeployment"});
+        json_patch::merge(&mut selects, &selector);
+        let always = json!({"preemption": "Always", "priority": 10, "resourceSelectors": [selects]});
+        let takes = policy_with(one_of(&["west"]), always);
+        let write = Write::Policy(other.clone(), Some(Box::new(takes.clone())));
+        let refusal = one.judge(&write, None).unwrap_err();
+        let settings = Migrations {
+            preemption: true,
+            ..Migrations::default()
+        };
+        let to_be = |_: &Tenant| Some(other.clone());
+        let change = (&other, Some(&takes));
+        let called = driven::called_for(&one, &refusal, change, &settings, to_be, |_| false);
+        assert_eq!(called.is_ok(), is_certain, "{selector}: {called:?}");
+    }
+}
+
+/// A policy for all of the control plane takes what no other one does.
+#[test]
+fn where_its_own_goes_in_the_same_push_no_feature_gate_is_needed() {
+    let (orders, other) = (policy_name("orders"), policy_name("other"));
+    let wide = PolicyName {
+        namespace: None,
+        name: "wide".to_owned(),
+    };
+    let mut one = ground(one_of(&["east"]), &["east"]);
+    one.policies.insert(wide, policy(one_of(&["north"])));
+    let comes = taker(&["west"], true);
+    let write = Write::Policy(other.clone(), Some(Box::new(comes.clone())));
+    let refusal = one.judge(&write, None).unwrap_err();
+    let called = |goes: bool| {
+        let (change, to_be) = ((&other, Some(&comes)), |_: &Tenant| Some(other.clone()));
+        let goes = |policy: &PolicyName| goes && *policy == orders;
+        driven::called_for(&one, &refusal, change, &Migrations::default(), to_be, goes)
+    };
+    assert!(called(false).unwrap_err().contains("PropagationPolicyPreemption"));
+    let called = called(true).unwrap().remove(0);
+    assert_eq!(
+        (called.to.as_str(), called.successor),
+        ("west", Some(other.clone()))
+    );
+}
+
+/// One workload is its own, and one has no policy: both end with the one that changes.
+#[test]
+fn a_policy_moves_its_own_workloads_and_those_that_come_to_it() {
+    let orders = policy_name("orders");
+    let by_kind = |clusters: &[&str]| {
+        let selectors = json!({"resourceSelectors": [{
+            "apiVersion": "flink.apache.org/v1beta1",
+            "kind": "FlinkDeployment",
+        }]});
+        policy_with(one_of(clusters), selectors)
+    };
+    let mut two = ground(one_of(&["east"]), &["east"]);
+    two.policies.insert(orders.clone(), by_kind(&["east"]));
+    let mut bills = two.tenants[0].clone();
+    bills.owner = None;
+    bills.workload.name = "bills".to_owned();
+    bills.template["metadata"]["name"] = json!("bills");
+    bills.binding.spec.resource.name = "bills".to_owned();
+    two.tenants.push(bills);
+    let moves = by_kind(&["west"]);
+    let write = Write::Policy(orders.clone(), Some(Box::new(moves.clone())));
+    let refusal = two.judge(&write, None).unwrap_err();
+    let change = (&orders, Some(&moves));
+    let to_be = |_: &Tenant| Some(orders.clone());
+    let called = driven::called_for(&two, &refusal, change, &Migrations::default(), to_be, |_| false);
+    let successors: Vec<_> = called
+        .unwrap()
+        .into_iter()
+        .map(|called| called.successor)
+        .collect();
+    assert_eq!(successors, [None, Some(orders)]);
+}
+
 /// The moves that a change of the policy `orders` calls for.
 fn called(ground: &Ground, placement: Value) -> Result<Vec<Called>, String> {
     let (name, spec) = (policy_name("orders"), policy(placement));
@@ -301,6 +494,7 @@ fn called(ground: &Ground, placement: Value) -> Result<Vec<Called>, String> {
         (&name, Some(&spec)),
         &Migrations::default(),
         |_| None,
+        |_| false,
     )
 }
 
@@ -364,7 +558,14 @@ fn where_a_policy_goes_or_lets_go_the_move_is_to_where_its_successor_places_the_
             let write = Write::Policy(name.clone(), spec.cloned().map(Box::new));
             let refusal = ground.judge(&write, None).unwrap_err();
             let settings = Migrations::default();
-            driven::called_for(ground, &refusal, (name, spec), &settings, |_| to_be.cloned())
+            driven::called_for(
+                ground,
+                &refusal,
+                (name, spec),
+                &settings,
+                |_| to_be.cloned(),
+                |_| false,
+            )
         };
     let elsewhere = json!({"resourceSelectors": [{
         "apiVersion": "flink.apache.org/v1beta1",
@@ -399,7 +600,7 @@ fn where_a_policy_goes_or_lets_go_the_move_is_to_where_its_successor_places_the_
     let always = json!({"preemption": "Always", "priority": 1});
     let preempts = policy_with(one_of(&["west"]), always);
     let why = asks(&start, &other, Some(&preempts), Some(&other)).unwrap_err();
-    assert!(why.contains("PolicyPreemption"), "{why}");
+    assert!(why.contains("PropagationPolicyPreemption"), "{why}");
     let settings = Migrations {
         preemption: true,
         ..Migrations::default()
@@ -414,7 +615,8 @@ fn where_a_policy_goes_or_lets_go_the_move_is_to_where_its_successor_places_the_
         let write = Write::Policy(other.clone(), Some(Box::new(spec.clone())));
         let refusal = start.judge(&write, None).unwrap_err();
         let change = (&other, Some(spec));
-        let called = driven::called_for(&start, &refusal, change, &settings, |_| Some(other.clone()));
+        let to_be = |_: &Tenant| Some(other.clone());
+        let called = driven::called_for(&start, &refusal, change, &settings, to_be, |_| false);
         assert_eq!(called.is_ok(), is_certain, "{called:?}");
     }
     // It has none any more.

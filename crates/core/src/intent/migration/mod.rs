@@ -292,14 +292,14 @@ impl Operation<'_> {
         }
         let now = self.input.now;
         let asked = if self.input.deleting {
-            Some("the intent was deleted")
+            Some("the intent was deleted".to_owned())
         } else if self.input.spec.abort {
             Some(self.input.why_aborted())
         } else {
             None
         };
         if let Some(reason) = asked {
-            self.begin_roll_back(reason.to_owned(), Phase::Aborted);
+            self.begin_roll_back(reason, Phase::Aborted);
             return Err(Interrupt::Requeue);
         }
         if self.input.spec.deadline.is_some_and(|deadline| now >= deadline) {

@@ -260,11 +260,11 @@ impl<A: MoveStrategy> Operation<'_, A> {
     fn check_abort(&mut self) -> Result<(), Interrupt<A>> {
         let spec = self.input.spec.moves();
         let (reason, ends_as) = if self.input.deleting {
-            ("the intent was deleted", Phase::Aborted)
+            ("the intent was deleted".to_owned(), Phase::Aborted)
         } else if spec.abort {
             (self.input.why_aborted(), Phase::Aborted)
         } else if spec.deadline.is_some_and(|deadline| self.input.now >= deadline) {
-            ("the deadline has passed", Phase::Failed)
+            ("the deadline has passed".to_owned(), Phase::Failed)
         } else {
             return Ok(());
         };
@@ -277,12 +277,12 @@ impl<A: MoveStrategy> Operation<'_, A> {
             return Ok(());
         }
         journal.ending = Some(MovesEnding {
-            reason: reason.to_owned(),
+            reason: reason.clone(),
             ends_as,
             turns_back: true,
         });
         if self.status.phase != Phase::Ending {
-            self.enter(Phase::Ending, vec![reason.to_owned()]);
+            self.enter(Phase::Ending, vec![reason]);
         }
         Err(Interrupt::Requeue)
     }

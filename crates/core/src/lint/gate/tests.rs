@@ -162,7 +162,13 @@ fn what_sets_a_migration_off_is_no_loss() {
     ] {
         let told = told_with(settings, &[&east, ORDERS], &[&east, &takes, ORDERS]);
         assert_eq!(!told.is_empty(), is_loss, "{settings}: {told:?}");
+        // Nor where that is what a lower priority of its own comes to.
+        let high = east.replace("spec:", "spec:\n  priority: 20");
+        let told = told_with(settings, &[&high, &takes, ORDERS], &[&east, &takes, ORDERS]);
+        assert_eq!(!told.is_empty(), is_loss, "{settings}: {told:?}");
     }
+    // Where its own goes in the same change, there is nothing to take.
+    assert_eq!(told_with(auto, &[&east, ORDERS], &[&takes, ORDERS]), [""; 0]);
 }
 
 #[test]
