@@ -122,7 +122,7 @@ fn decide(known: &Known, pushed: &Pushed) -> Option<Vec<Value>> {
     let settings = settings();
     assert!(is_automatic(&known.ground, pushed, &refusal, &settings));
     let change = (&pushed.policy, Some(&pushed.spec));
-    let called = driven::called_for(&known.ground, &refusal, change, &settings, |_| None).unwrap();
+    let called = driven::called_for(&known.ground, &refusal, change, &settings, |_| None, |_| false).unwrap();
     let own = known.migrations.iter().filter_map(Driven::of);
     let under_way = own.filter(|one| one.is_by(SYNC) && one.is_under_way()).count();
     let room = usize::try_from(settings.max_parallel).unwrap() - under_way;

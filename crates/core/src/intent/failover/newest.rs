@@ -8,7 +8,6 @@ use super::look::uid;
 use super::{Interrupt, NEWEST_UNSEEN, Operation};
 use crate::api::{Finding, LastKnown};
 use crate::intent::NotKnown;
-use crate::intent::effect::Effect;
 use crate::profile::{Newest, Profile};
 use cutover_karmada::name::ClusterName;
 
