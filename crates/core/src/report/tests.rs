@@ -544,13 +544,13 @@ fn the_worst_is_said_first_and_all_is_well_only_when_nothing_else_is_to_be_said(
     all.migrations = vec![back, waits.clone(), waits];
     said.push(headline::headline(&all));
     assert_snapshot!(said.join("\n"), @"
-    FlinkDeployment shop/orders has not been seen running since 2026-03-01 10:00:01 UTC; 1 intent waits for you; 1 intent failed; 1 intent rolled back; 1 problem in the desired state; 2 of 4 migrations running
-    Migration shop/orders-to-west waits for you: approval of Hold; 1 intent failed; 1 intent rolled back; 1 problem in the desired state; 1 of 3 migrations running
+    FlinkDeployment shop/orders has not been seen running since 2026-03-01 10:00:01 UTC; 1 intent waits for you; 1 intent failed; 1 intent rolled back; 1 problem in the desired state; 1 of 4 migrations running, 1 not begun
+    Migration shop/orders-to-west waits for you: approval of Hold; 1 intent failed; 1 intent rolled back; 1 problem in the desired state; 1 of 3 migrations not begun
     Migration shop/orders-to-west failed; 1 intent rolled back; 1 problem in the desired state
     Migration shop/orders-to-west was rolled back: west: not healthy (in Verify); 1 problem in the desired state
     1 problem in the desired state
     All is well
-    Migration shop/orders-to-west waits for you: approval of Hold, and 1 more like it; 1 intent rolled back; 2 of 3 migrations running
+    Migration shop/orders-to-west waits for you: approval of Hold, and 1 more like it; 1 intent rolled back; 2 of 3 migrations not begun
     ");
 }
 

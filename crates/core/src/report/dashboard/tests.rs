@@ -301,7 +301,7 @@ fn what_waits_alike_is_told_once() {
     ));
     let view = view(all);
     assert_snapshot!(printed(&view, &at(80)), @"
-    All intents are well; 37 of 37 migrations running
+    All intents are well; 37 of 37 migrations not begun
 
     36 Migrations  Pending
       shop/m00, shop/m01, shop/m02, shop/m03, shop/m04, and 31 more (--all)
@@ -337,7 +337,7 @@ fn what_is_asked_of_a_person_is_asked_once_for_all_that_wait_alike() {
     let all = ["a", "b", "c"].map(|name| waiting(name, reason, "2026-03-01T10:00:00Z", &approval));
     assert_snapshot!(printed(&view(all.to_vec()), &at(80)), @"
     Migration shop/a waits for you: approval to begin Handoff, and 2 more like it; 3
-    of 3 migrations running
+    of 3 migrations not begun
 
     3 Migrations  Pending
       shop/a, shop/b, shop/c

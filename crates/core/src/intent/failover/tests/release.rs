@@ -309,7 +309,7 @@ fn a_warning_that_quotes_a_secret_handle_is_told_without_it() {
     let unwell = json!({"since": scene.now, "last": scene.now, "millis": 15_000});
     scene.flight().unwell = Some(serde_json::from_value(unwell).unwrap());
     scene.settle();
-    let said = scene.status.common.waiting_for.as_ref().unwrap();
+    let said = scene.status.common.waiting_for.as_ref().unwrap_or_else(|| panic!("{:#?}", scene.status));
     let expected = format!(
         "west: Pod orders-1: Failed: cannot read {}/_metadata",
         reference("s3://seen")
