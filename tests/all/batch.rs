@@ -192,8 +192,7 @@ impl Stage {
     }
 
     pub(crate) async fn end_of(&self, name: &str) -> Phase {
-        let ended = [Phase::Completed, Phase::Failed, Phase::RolledBack];
-        let is_over = || ended.contains(&self.phase_of(name));
+        let is_over = || self.phase_of(name).is_terminal();
         let what = format!("the move of a {} ends", self.kind.kind);
         if tokio::time::timeout(PATIENCE, until(&what, is_over))
             .await

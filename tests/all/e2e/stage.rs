@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 use tempfile::TempDir;
 
 use super::place::{Place, say, until_or_not};
-use super::server::{BINDINGS, DEPLOYMENTS, INTENTS, JOBS, PODS};
+use super::server::{BINDINGS, CONFIG_MAPS, DEPLOYMENTS, INTENTS, JOBS, PODS};
 use crate::support::git::Origin;
 
 pub struct Stage {
@@ -109,6 +109,10 @@ impl Stage {
         self.origin.commit("main", &[("fleet", "")]);
         self.origin
             .commit("main", &[("fleet/kept.yaml", &kept.to_string())]);
+        // What is deleted before it has been read that Git has nothing any more is put back.
+        let control = &self.place.control;
+        let namespace = Some(self.place.namespace.as_str());
+        until_or_not(async || control.get(CONFIG_MAPS, namespace, "kept").await.is_some()).await;
         let mut left = until_none_is_left(async || self.not_pruned().await, "is not pruned").await;
         // Karmada deletes the copies after that. Their namespace goes last: its deletion would take the pods, and nobody is there
         // to end them gracefully.
