@@ -46,7 +46,7 @@ impl Reach {
         everywhere: true,
     };
 
-    fn add(&mut self, namespace: Option<&str>) {
+    pub(super) fn add(&mut self, namespace: Option<&str>) {
         match namespace {
             Some(namespace) => drop(self.namespaces.insert(namespace.to_owned())),
             None => self.everywhere = true,
@@ -597,7 +597,7 @@ pub(super) async fn bindings(cluster: &Cluster, reach: &Reach) -> Result<Vec<Res
     Ok(all)
 }
 
-async fn policies_in(
+pub(super) async fn policies_in(
     cluster: &Cluster,
     reach: &Reach,
 ) -> Result<BTreeMap<PolicyName, karmada::PropagationSpec>, String> {

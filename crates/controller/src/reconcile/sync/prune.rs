@@ -106,7 +106,13 @@ impl Sync {
         self.scan();
         self.look_into_definitions(revision).await;
         for _ in 0..WAVES {
-            self.check_settings(revision).await;
+            if self
+                .pruner
+                .as_ref()
+                .is_some_and(|pruner| !pruner.strays.is_empty())
+            {
+                self.check_settings(revision).await;
+            }
             let pruning = self.pruning(revision)?;
             report.update(&pruning);
             self.wait_for_holders(&pruning);

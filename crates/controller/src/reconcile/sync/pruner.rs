@@ -1,18 +1,16 @@
-//! What a sync that prunes knows of its set: its parent, its strays, and who else may want them.
+//! What a sync that prunes knows of its set: its parent and its strays.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::sync::Arc;
 
 use tokio::time::Instant;
 
-use super::DesiredFeed;
 use super::followed::Followed;
 use super::standing::MOVING;
 use cutover_cluster::{self as cluster, Cluster, Observer, Parent, Unusable};
 use cutover_core::api::OWN_NAMESPACE;
 use cutover_core::config::{self, PruneLimit};
 use cutover_core::plan::applyset::{Record, parent_name, part_of, set_id};
-use cutover_karmada::name::{GroupKind, ObjectKey, Revision};
+use cutover_karmada::name::{GroupKind, ObjectKey};
 
 /// What a sync that prunes knows of its set.
 #[derive(Debug)]
@@ -22,8 +20,6 @@ pub(super) struct Pruner {
     pub(super) limit: PruneLimit,
     /// The repository and the branch, as the parent names them.
     pub(super) source: String,
-    /// The other syncs of the run: what moves to one of them is not deleted.
-    pub(super) siblings: Arc<[(String, DesiredFeed)]>,
     pub(super) parent: Known,
     /// Why the parent can't be used.
     pub(super) trouble: Option<Trouble>,
@@ -42,8 +38,6 @@ pub(super) struct Pruner {
     pub(super) moving: Moving,
     /// Why Git could not be asked for its newest revision.
     pub(super) unreachable: Option<String>,
-    /// Whether `cutover.yaml` says what this sync was made from.
-    pub(super) settings: Option<Settings>,
     /// What was deleted since this revision came.
     pub(super) deleted: BTreeSet<ObjectKey>,
     /// The parent may say more than there is.
@@ -91,31 +85,6 @@ impl Moving {
     }
 }
 
-/// What was seen of `cutover.yaml` in a revision.
-#[derive(Debug)]
-pub(super) struct Settings {
-    pub(super) revision: Revision,
-    /// Whether it says what the sync was made from, or why that could not be read.
-    pub(super) same: Result<bool, String>,
-}
-
-impl Settings {
-    /// Returns whether there is no more to find out about a revision: what could not be read may be read the next time.
-    pub(super) fn are_known_of(&self, revision: &Revision) -> bool {
-        self.revision == *revision && self.same.is_ok()
-    }
-
-    /// Says why it isn't certain that the sync is what a revision asks for.
-    pub(super) fn doubt(&self, revision: &Revision) -> Option<String> {
-        let doubt = match &self.same {
-            Ok(true) => None,
-            Ok(false) => Some("cutover.yaml has changed".to_owned()),
-            Err(why) => Some(format!("cutover.yaml: {why}")),
-        };
-        doubt.filter(|_| self.revision == *revision)
-    }
-}
-
 /// What is known of a parent.
 #[derive(Debug)]
 pub(super) enum Known {
@@ -139,7 +108,6 @@ impl Pruner {
             id: set_id(&own.name),
             limit: own.prune_limit.clone(),
             source,
-            siblings: Arc::default(),
             parent: Known::Unread,
             trouble: None,
             stale: true,
@@ -150,7 +118,6 @@ impl Pruner {
             failed: BTreeMap::new(),
             moving: Moving::default(),
             unreachable: None,
-            settings: None,
             deleted: BTreeSet::new(),
             untidy: true,
             due: true,
@@ -286,29 +253,6 @@ impl Pruner {
     pub(super) async fn watch(&mut self, cluster: &Cluster, observer: &Observer) {
         let kinds = self.record().map(|record| record.kinds.clone());
         self.followed = Followed::watch(cluster, observer, kinds.unwrap_or_default()).await;
-    }
-
-    /// Says why another sync may want what this one doesn't.
-    pub(super) fn undecided_sibling(&self, revision: &Revision) -> Option<String> {
-        self.others().find_map(|(name, feed)| {
-            let Some(desired) = feed.latest().filter(|desired| desired.revision == *revision) else {
-                return Some(format!("sync {name} has not read this commit yet"));
-            };
-            let doubt = desired.doubt.as_ref()?;
-            Some(format!("sync {name} may want it: {doubt}"))
-        })
-    }
-
-    pub(super) fn is_wanted_elsewhere(&self, key: &ObjectKey) -> bool {
-        let wants = |feed: &DesiredFeed| {
-            feed.latest()
-                .is_some_and(|desired| desired.objects.contains_key(key))
-        };
-        self.others().any(|(_, feed)| wants(feed))
-    }
-
-    fn others(&self) -> impl Iterator<Item = &(String, DesiredFeed)> {
-        self.siblings.iter().filter(|(name, _)| *name != self.sync)
     }
 }
 
