@@ -835,6 +835,14 @@ spec:
         more.extend((!all.is_empty()).then_some(("all.yaml", all)));
         let (world, plane) = started(&placed(EAST), &more).await;
         plane.push(&[("policy.yaml", ""), ("next.yaml", &taker("west"))]);
+        let planned = plane.plan().await;
+        let is_own = |key: &ObjectKey| key.kind == "PropagationPolicy" && key.name == "orders";
+        let own = planned.iter().find(|change| is_own(&change.key)).unwrap();
+        assert!(
+            matches!(&own.action, Action::HeldBack { by } if by.contains("orders-next")),
+            "{all}: {:?}",
+            own.action
+        );
         let report = plane.sync("main").await;
         assert!(report.is_clean(), "{all}: {:?}", report.undone());
         assert!(is_there(&plane, "orders"), "{all}");

@@ -416,6 +416,9 @@ impl Sync {
             }
             _ => {}
         }
+        if let Some(pruner) = &mut self.pruner {
+            pruner.hear_awaited(&key);
+        }
         if self.placed.objects.contains_key(&key) {
             self.dirty.insert(key);
         } else if let Some(pruner) = &mut self.pruner {
