@@ -27,7 +27,7 @@ use cutover_karmada::{
     self as karmada, ClusterPropagationPolicy, ClusterResourceBinding, PropagationPolicy, ResourceBinding,
 };
 
-const POLICIES: &str = "policy.karmada.io/v1alpha1";
+pub(super) const POLICIES: &str = "policy.karmada.io/v1alpha1";
 const BINDINGS: &str = "work.karmada.io/v1alpha2";
 pub(super) const CLUSTERS: &str = "cluster.karmada.io/v1alpha1";
 /// From so many namespaces on, all are listed at once.

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use serde_json::Value;
 
 use super::Sync;
-use super::gate::{Reach, get, policies_in};
+use super::gate::{POLICIES, Reach, get, policies_in};
 use super::moves::Asked;
 use crate::reconcile::intents::policies::{claimed_by, typed};
 use cutover_cluster::KindState;
@@ -18,7 +18,7 @@ use cutover_core::intent::gate::{Ground, Loss, Preemption, Refusal, Selecting, T
 use cutover_core::manifest::Entry;
 use cutover_core::plan::applyset::part_of;
 use cutover_core::plan::{Decision, overlay, owned_matches, protection};
-use cutover_karmada::name::ObjectKey;
+use cutover_karmada::name::{Gvk, ObjectKey};
 use cutover_karmada::{PropagationSpec, ResourceSelector, meta};
 
 const POLICY_GROUP: &str = "policy.karmada.io";
@@ -157,15 +157,11 @@ impl Sync {
         let Ok(Some((name, _))) = by else {
             return Some(driven::LEFT);
         };
-        let is_by_placement = |policy: &Value| driven.is_by_placement(policy);
-        let says_so = match self.placed.objects.get(&name.key()) {
-            Some(entry) => is_by_placement(&entry.value()),
-            None => self
-                .observer
-                .get(&name.key())
-                .is_some_and(|live| is_by_placement(&live)),
+        let policy = match self.placed.objects.get(&name.key()) {
+            Some(entry) => entry.value(),
+            None => self.live_policy(&name.key()).await?,
         };
-        (!says_so).then_some(driven::LEFT)
+        (!driven.is_by_placement(&policy)).then_some(driven::LEFT)
     }
 
     /// The same, where another policy was to take the workload up: it doesn't, or places it elsewhere.
@@ -281,6 +277,16 @@ impl Sync {
             Some(policy.map(|policy| (name, policy.spec)))
         });
         read.collect::<Result<Policies, _>>().ok()
+    }
+
+    /// Returns a live policy: as it is seen, else as it is read. `None`: it can't be.
+    async fn live_policy(&self, key: &ObjectKey) -> Option<Value> {
+        if let Some(live) = self.observer.get(key) {
+            return Some((*live).clone());
+        }
+        let gvk = Gvk::new(POLICIES, &key.kind);
+        let read = get::<Value>(&self.cluster, &gvk, key.namespace.as_deref(), &key.name).await;
+        read.ok().flatten()
     }
 
     /// Returns whether this sync is about to delete an object, as far as can be seen of that: what its pruner has not looked at yet, too.
