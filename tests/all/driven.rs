@@ -835,6 +835,14 @@ spec:
         more.extend((!all.is_empty()).then_some(("all.yaml", all)));
         let (world, plane) = started(&placed(EAST), &more).await;
         plane.push(&[("policy.yaml", ""), ("next.yaml", &taker("west"))]);
+        let planned = plane.plan().await;
+        let is_own = |key: &ObjectKey| key.kind == "PropagationPolicy" && key.name == "orders";
+        let own = planned.iter().find(|change| is_own(&change.key)).unwrap();
+        assert!(
+            matches!(&own.action, Action::HeldBack { by } if by.contains("orders-next")),
+            "{all}: {:?}",
+            own.action
+        );
         let report = plane.sync("main").await;
         assert!(report.is_clean(), "{all}: {:?}", report.undone());
         assert!(is_there(&plane, "orders"), "{all}");
@@ -843,6 +851,39 @@ spec:
         has_moved(&world, &plane).await;
         assert_eq!(named(&plane, "orders-next"), json!(["west"]));
     }
+}
+
+/// A person may never approve it, and then Karmada leaves the job with the old policy.
+#[tokio::test]
+async fn a_policy_whose_deletion_has_to_be_approved_does_not_count_as_gone() {
+    let settings = settings(
+        "- {name: main, prune: true, pruneLimit: {objects: 0, percent: 0}, gate: {migrations: {mode: Auto}}}",
+    );
+    let (world, plane) = started(&placed(EAST), &[("cutover.yaml", &settings)]).await;
+    plane.push(&[("policy.yaml", ""), ("next.yaml", &taker("west"))]);
+    let told = problems(&plane).await;
+    assert!(told.contains("PropagationPolicyPreemption"), "{told}");
+    assert!(is_there(&plane, "orders"));
+    has_stayed(&world, &plane);
+}
+
+/// It has not left Git, whichever of the two syncs reads the push first.
+#[tokio::test]
+async fn a_policy_that_moves_to_another_sync_in_mid_flight_turns_no_move_back() {
+    let other = "- {name: other, path: other, gate: {migrations: {mode: Auto}}}";
+    let settings = settings(&format!("{PATIENT_PRUNES}\n{other}"));
+    let beside = policy("beside", "another", "east");
+    let more = [("cutover.yaml", &*settings), ("other/beside.yaml", &*beside)];
+    let (world, plane) = started(&placed(EAST), &more).await;
+    let _running = plane.start();
+    let moved = policy("orders", "orders", "west");
+    plane.push(&[("policy.yaml", &moved)]);
+    until("the target is watched", || phases(&plane) == ["Verify"]).await;
+    plane.push(&[("policy.yaml", ""), ("other/policy.yaml", &moved)]);
+    until("the push is read", || is_read(&plane)).await;
+    assert_eq!(migrations(&plane)[0]["spec"]["abort"], Value::Null);
+    assert_eq!(phases(&plane), ["Verify"]);
+    is_clean(&world);
 }
 
 /// `orders` runs in east, and Karmada has the feature gate.

@@ -25,6 +25,7 @@ mod prune;
 mod pruner;
 mod report;
 mod requests;
+mod siblings;
 mod source;
 mod standing;
 mod successors;
@@ -72,6 +73,7 @@ use fights::Fights;
 use placed::{Kinds, Moved, Placed};
 use pruner::Pruner;
 use requests::Requests;
+use siblings::Siblings;
 use source::Source;
 use standing::PendingObjects;
 use waves::Waves;
@@ -136,6 +138,12 @@ pub struct Sync {
     total: Done,
     /// What is known of this sync's set, when it prunes.
     pruner: Option<Pruner>,
+    /// The other syncs of the run: what moves to one of them has not left Git.
+    siblings: Siblings,
+    /// Whether `cutover.yaml` says what this sync was made from.
+    settings: Option<doubt::Settings>,
+    /// There are Migrations of which it isn't known yet whether Git has overtaken them.
+    moves_in_doubt: bool,
     meter: Option<SyncMeter>,
 }
 
@@ -143,6 +151,7 @@ impl Sync {
     pub fn new(repo: Repo, cluster: Cluster, observer: Observer, selection: Selection) -> Self {
         let own = selection.own();
         let pruner = own.and_then(|own| Pruner::of(own, repo.source()));
+        let siblings = Siblings::of(selection.sync.clone());
         Self {
             changes: observer.changes(),
             waves: Waves::new(own.and_then(|own| own.wait.as_ref()).map(Interval::duration)),
@@ -174,6 +183,9 @@ impl Sync {
             unread: watch::Sender::new(None),
             total: Done::default(),
             pruner,
+            siblings,
+            settings: None,
+            moves_in_doubt: false,
             meter: None,
         }
     }
@@ -358,7 +370,7 @@ impl Sync {
 
     /// Returns when to try again what failed as a whole; what failed of an object is tried again on its own.
     fn next_try(&mut self, ok: bool, planned: Option<Instant>) -> Option<Instant> {
-        let again = self.requests.want_again() || self.evacuations.want_again();
+        let again = self.requests.want_again() || self.evacuations.want_again() || self.moves_in_doubt;
         if ok && self.held.is_known() && !self.prune_wants_again() && !again {
             self.delays.reset();
             return None;
@@ -391,7 +403,11 @@ impl Sync {
                 self.observer.look_again();
             }
             // One of another client may be what was to take up a workload that is on its way.
-            ("policy.karmada.io", _) if self.held.something_moves => self.dirty.insert(key.clone()),
+            ("policy.karmada.io", "PropagationPolicy" | "ClusterPropagationPolicy")
+                if self.held.something_moves =>
+            {
+                self.dirty.insert(key.clone());
+            }
             ("work.karmada.io", "ResourceBinding") if self.waves.care() => {
                 let template = self.observer.get(&key).and_then(|binding| template_of(&binding));
                 let objects = &self.placed.objects;
@@ -399,6 +415,9 @@ impl Sync {
                     .extend(template.filter(|key| objects.contains_key(key)));
             }
             _ => {}
+        }
+        if let Some(pruner) = &mut self.pruner {
+            pruner.hear_awaited(&key);
         }
         if self.placed.objects.contains_key(&key) {
             self.dirty.insert(key);
@@ -479,6 +498,7 @@ impl Sync {
             && !self.standing.has_waiting()
             && !self.requests.want_again()
             && !self.evacuations.is_due()
+            && !self.moves_in_doubt
             && !prunes;
         match last.filter(|last| is_idle && last.revision == revision) {
             Some(last) => Ok(last),

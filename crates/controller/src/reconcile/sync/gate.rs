@@ -27,7 +27,7 @@ use cutover_karmada::{
     self as karmada, ClusterPropagationPolicy, ClusterResourceBinding, PropagationPolicy, ResourceBinding,
 };
 
-const POLICIES: &str = "policy.karmada.io/v1alpha1";
+pub(super) const POLICIES: &str = "policy.karmada.io/v1alpha1";
 const BINDINGS: &str = "work.karmada.io/v1alpha2";
 pub(super) const CLUSTERS: &str = "cluster.karmada.io/v1alpha1";
 /// From so many namespaces on, all are listed at once.
@@ -46,7 +46,7 @@ impl Reach {
         everywhere: true,
     };
 
-    fn add(&mut self, namespace: Option<&str>) {
+    pub(super) fn add(&mut self, namespace: Option<&str>) {
         match namespace {
             Some(namespace) => drop(self.namespaces.insert(namespace.to_owned())),
             None => self.everywhere = true,
@@ -72,8 +72,10 @@ pub(super) struct Gated {
 pub(super) struct GatedDeletions {
     /// What is not deleted, and why.
     pub refused: BTreeMap<ObjectKey, String>,
-    /// What is deleted later, and what comes first.
+    /// What is deleted later, and which Migrations come first.
     pub moving: BTreeMap<ObjectKey, String>,
+    /// What is deleted later, and which policy is applied first.
+    pub awaiting: BTreeMap<ObjectKey, ObjectKey>,
 }
 
 /// Why a write isn't sent.
@@ -243,10 +245,8 @@ impl Sync {
                 }
             };
             let accepted = accepted(&live);
-            // Whoever accepts the deletion accepts what it leaves behind.
-            let is_accepted = accepted.is_some_and(|text| text.contains(gate::ACCEPT_DELETION));
-            if !is_accepted && let Some(by) = self.comes_first(ground, &write) {
-                gated.moving.insert(key, by);
+            if let Some(first) = self.comes_first(ground, &write, accepted) {
+                gated.awaiting.insert(key, first);
                 continue;
             }
             match ground.pass(&write, accepted) {
@@ -261,11 +261,14 @@ impl Sync {
     }
 
     /// Returns the policy without which the workloads of one that is deleted would have none.
-    fn comes_first(&self, ground: &Ground, write: &gate::Write) -> Option<String> {
+    fn comes_first(&self, ground: &Ground, write: &gate::Write, accepted: Option<&str>) -> Option<ObjectKey> {
         let gate::Write::Policy(policy, None) = write else {
             return None;
         };
-        Some(self.awaited(ground, policy)?.key().to_string())
+        // Whoever accepts the deletion accepts what it leaves behind.
+        let is_accepted = accepted.is_some_and(|text| text.contains(gate::ACCEPT_DELETION));
+        let awaited = || self.awaited(ground, policy);
+        (!is_accepted).then(awaited).flatten().map(|first| first.key())
     }
 
     /// Sets off what a refused deletion calls for; returns what carries it out, or why nothing does.
@@ -333,14 +336,7 @@ impl Sync {
             };
             let accepts = object.and_then(|object| accepted(object));
             judged[place] = Some(match &mut ground {
-                Ok(ground) => match ground.pass(&write, accepts) {
-                    Ok(doubts) => Judged::Passed(doubts),
-                    Err(refusal) => match self.planned_moves(ground, &write, change, &refusal) {
-                        Ok(moves) => Judged::Moves(moves),
-                        Err(None) => Judged::Blocked(described(&refusal)),
-                        Err(Some(why)) => Judged::Blocked(format!("{}; {why}", described(&refusal))),
-                    },
-                },
+                Ok(ground) => self.judge_planned(ground, &write, change, accepts),
                 Err(why) => Judged::Blocked(cannot_tell(why)),
             });
         }
@@ -352,12 +348,35 @@ impl Sync {
             })
             .collect()
     }
+
+    /// Judges a planned change as it would be when it is carried out.
+    fn judge_planned(
+        &self,
+        ground: &mut Ground,
+        write: &gate::Write,
+        change: &Change,
+        accepts: Option<&str>,
+    ) -> Judged {
+        if let Some(first) = self.comes_first(ground, write, accepts) {
+            return Judged::HeldBack(first.to_string());
+        }
+        match ground.pass(write, accepts) {
+            Ok(doubts) => Judged::Passed(doubts),
+            Err(refusal) => match self.planned_moves(ground, write, change, &refusal) {
+                Ok(moves) => Judged::Moves(moves),
+                Err(None) => Judged::Blocked(described(&refusal)),
+                Err(Some(why)) => Judged::Blocked(format!("{}; {why}", described(&refusal))),
+            },
+        }
+    }
 }
 
 /// What the gate makes of a planned change.
 enum Judged {
     Passed(Doubts),
     Blocked(String),
+    /// This comes first.
+    HeldBack(String),
     /// These Migrations are set off, and the change goes out when they are committed.
     Moves(Vec<Value>),
 }
@@ -371,6 +390,7 @@ impl Judged {
                 None => change,
             }],
             Self::Blocked(why) => vec![change.blocked(why)],
+            Self::HeldBack(by) => vec![change.held_back(by)],
             Self::Moves(moves) => {
                 let keyed = moves.iter().filter_map(|one| Some((driven::key_of(one)?, one)));
                 let set_off: Vec<Change> = keyed
@@ -597,7 +617,7 @@ pub(super) async fn bindings(cluster: &Cluster, reach: &Reach) -> Result<Vec<Res
     Ok(all)
 }
 
-async fn policies_in(
+pub(super) async fn policies_in(
     cluster: &Cluster,
     reach: &Reach,
 ) -> Result<BTreeMap<PolicyName, karmada::PropagationSpec>, String> {

@@ -18,9 +18,7 @@ use cutover_karmada::name::{GroupKind, ObjectKey, Revision};
 impl Sync {
     /// Tells this sync what the syncs of the run want; itself may be among them.
     pub fn beside(&mut self, siblings: Arc<[(String, DesiredFeed)]>) {
-        if let Some(pruner) = &mut self.pruner {
-            pruner.siblings = siblings;
-        }
+        self.siblings.know(siblings);
     }
 
     /// Records where members may be, before the first of them is applied.
@@ -110,7 +108,7 @@ impl Sync {
     pub(super) fn strays(&self, pruner: &Pruner) -> BTreeMap<ObjectKey, Arc<Value>> {
         let mut strays = BTreeMap::new();
         for key in &pruner.strays {
-            if self.placed.may_want(key) || self.source.mentions(key) || pruner.is_wanted_elsewhere(key) {
+            if self.placed.may_want(key) || self.source.mentions(key) || self.siblings.want(key) {
                 continue;
             }
             let Some(live) = self.observer.get(key) else {

@@ -13,7 +13,7 @@ use cutover_core::intent::driven::{self, Called, Cause, Driven};
 use cutover_core::intent::gate::{self, Ground, Refusal};
 use cutover_core::plan::Change;
 use cutover_karmada::PropagationSpec;
-use cutover_karmada::name::{Gvk, ObjectKey};
+use cutover_karmada::name::{Gvk, ObjectKey, Revision};
 
 use crate::reconcile::intents::served;
 
@@ -169,7 +169,8 @@ impl Sync {
     }
 
     /// Rolls back what Git has overtaken, and what another one of the same workload makes wait. What is committed already stays so.
-    pub(super) async fn turn_back_overtaken(&self) {
+    pub(super) async fn turn_back_overtaken(&mut self, revision: &Revision) {
+        self.moves_in_doubt = false;
         let Some(own) = self.source.selection.own() else {
             return;
         };
@@ -180,6 +181,14 @@ impl Sync {
             .filter_map(|live| Some((&**live, Driven::of(live)?)))
             .filter(|(_, driven)| driven.is_by(&id))
             .collect();
+        if !own
+            .iter()
+            .any(|(_, driven)| driven.is_under_way() || driven.has_failed())
+        {
+            return;
+        }
+        self.check_settings(revision).await;
+        self.moves_in_doubt = self.doubt_elsewhere(revision).is_some();
         for (live, driven) in &own {
             let waits = || own.iter().any(|(_, other)| driven.comes_after(other));
             let may_turn = driven.is_under_way() && !driven.asks_to_abort();

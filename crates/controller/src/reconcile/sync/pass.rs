@@ -18,6 +18,7 @@ use cutover_cluster::{
 };
 use cutover_core::api::SYNC_MANAGER;
 use cutover_core::error::Error;
+use cutover_core::intent::gate::policy_name;
 use cutover_core::intent::record::digest;
 use cutover_core::manifest::Entry;
 use cutover_core::plan::{Action, Change, ChangeSet, Health, Place, Rank, health, normalise, written_wave};
@@ -43,7 +44,7 @@ impl Sync {
         self.observer.heard(LISTED_WITHIN).await;
         // The first lists tell of every object: once is enough to look at them.
         self.listen();
-        self.turn_back_overtaken().await;
+        self.turn_back_overtaken(&revision).await;
         let mut results = Results::new();
         for _ in 0..ROUNDS {
             let lacking = depend::lacking(&self.dependencies, &self.source.repo, &revision).await;
@@ -123,6 +124,12 @@ impl Sync {
     /// Looks at objects once.
     async fn round(&mut self, revision: &Revision, keys: &Dirty, results: &mut Results) -> Result<(), Error> {
         let mut stages = off_the_runtime(|| self.planned(revision, keys));
+        let is_policy = |write: &Write| policy_name(&write.entry.key).is_some();
+        if stages.values().flatten().any(is_policy) {
+            // How one is judged depends on which others go.
+            self.scan();
+            self.check_settings(revision).await;
+        }
         let total: usize = stages.values().map(Vec::len).sum();
         let applying = self.begin(Task::Apply, total);
         while let Some((place, writes)) = stages.pop_first() {

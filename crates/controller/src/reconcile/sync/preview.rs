@@ -10,6 +10,7 @@ use futures::future::BoxFuture;
 use serde_json::{Value, json};
 
 use super::decide::Held;
+use super::doubt::Settings;
 use super::{DesiredFeed, LISTED_WITHIN, Selection, Sync, namespaces};
 use cutover_cluster::{self as cluster, Cluster, Observer, Outcome, Task, off_the_runtime};
 use cutover_core::api;
@@ -67,6 +68,11 @@ pub(in crate::reconcile) async fn plan_part(
     let mut sync = Sync::new(repo.clone(), cluster.clone(), observer, selection);
     let desired = sync.desired();
     let (touched, gone) = sync.read(range).await?;
+    // It was made from what that revision says.
+    sync.settings = Some(Settings {
+        revision: range.revision.clone(),
+        same: Ok(true),
+    });
     sync.list().await;
     sync.held = Held::look(&sync.observer, &sync.placed.objects);
     let deletions = sync.deletions(&range.revision).await;

@@ -106,7 +106,13 @@ impl Sync {
         self.scan();
         self.look_into_definitions(revision).await;
         for _ in 0..WAVES {
-            self.check_settings(revision).await;
+            if self
+                .pruner
+                .as_ref()
+                .is_some_and(|pruner| !pruner.strays.is_empty())
+            {
+                self.check_settings(revision).await;
+            }
             let pruning = self.pruning(revision)?;
             report.update(&pruning);
             self.wait_for_holders(&pruning);
@@ -248,11 +254,13 @@ impl Sync {
         let Some(pruner) = &mut self.pruner else {
             return false;
         };
-        let stays = |key: &ObjectKey| gated.refused.contains_key(key) || gated.moving.contains_key(key);
-        next.retain(|doomed| !stays(&doomed.key));
-        let mut all = gated.refused.is_empty() && gated.moving.is_empty();
+        let waits = |key: &ObjectKey| gated.moving.contains_key(key) || gated.awaiting.contains_key(key);
+        let asked = next.len();
+        next.retain(|doomed| !gated.refused.contains_key(&doomed.key) && !waits(&doomed.key));
+        let mut all = next.len() == asked;
         pruner.failed.extend(gated.refused);
         pruner.moving.put(gated.moving, Instant::now());
+        pruner.moving.wait_for(gated.awaiting, Instant::now());
         let uids: BTreeMap<ObjectKey, String> = next
             .iter()
             .map(|doomed| (doomed.key.clone(), doomed.uid.clone()))

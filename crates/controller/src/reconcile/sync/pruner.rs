@@ -1,18 +1,20 @@
-//! What a sync that prunes knows of its set: its parent, its strays, and who else may want them.
+//! What a sync that prunes knows of its set: its parent and its strays.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::sync::Arc;
+use std::time::Duration;
 
 use tokio::time::Instant;
 
-use super::DesiredFeed;
 use super::followed::Followed;
 use super::standing::MOVING;
 use cutover_cluster::{self as cluster, Cluster, Observer, Parent, Unusable};
 use cutover_core::api::OWN_NAMESPACE;
 use cutover_core::config::{self, PruneLimit};
 use cutover_core::plan::applyset::{Record, parent_name, part_of, set_id};
-use cutover_karmada::name::{GroupKind, ObjectKey, Revision};
+use cutover_karmada::name::{GroupKind, ObjectKey};
+
+/// How long a deletion is left alone that waits for a policy of which nothing is heard.
+const LONGEST_WAIT: Duration = Duration::from_mins(5);
 
 /// What a sync that prunes knows of its set.
 #[derive(Debug)]
@@ -22,8 +24,6 @@ pub(super) struct Pruner {
     pub(super) limit: PruneLimit,
     /// The repository and the branch, as the parent names them.
     pub(super) source: String,
-    /// The other syncs of the run: what moves to one of them is not deleted.
-    pub(super) siblings: Arc<[(String, DesiredFeed)]>,
     pub(super) parent: Known,
     /// Why the parent can't be used.
     pub(super) trouble: Option<Trouble>,
@@ -42,8 +42,6 @@ pub(super) struct Pruner {
     pub(super) moving: Moving,
     /// Why Git could not be asked for its newest revision.
     pub(super) unreachable: Option<String>,
-    /// Whether `cutover.yaml` says what this sync was made from.
-    pub(super) settings: Option<Settings>,
     /// What was deleted since this revision came.
     pub(super) deleted: BTreeSet<ObjectKey>,
     /// The parent may say more than there is.
@@ -52,11 +50,16 @@ pub(super) struct Pruner {
     pub(super) due: bool,
 }
 
-/// Deletions that wait for what is moved first. An intent says when that ends; what waits for a turn is looked at again.
+/// Deletions that wait for what is moved first, or for the policy that is to take workloads up. An intent says when that ends, and a policy
+/// that comes is heard of; what waits for a turn is looked at again.
 #[derive(Debug, Default)]
 pub(super) struct Moving {
     by: BTreeMap<ObjectKey, String>,
+    /// The policies that are to come.
+    awaited: BTreeSet<ObjectKey>,
     again: Option<Instant>,
+    /// How often such a policy was waited for since anything was heard.
+    waits: u32,
 }
 
 impl Moving {
@@ -65,6 +68,30 @@ impl Moving {
             self.by.extend(by);
             self.again = Some(now + MOVING);
         }
+    }
+
+    /// Has deletions wait for policies. Should nothing be heard of them, each look comes later than the one before.
+    pub(super) fn wait_for(&mut self, awaiting: BTreeMap<ObjectKey, ObjectKey>, now: Instant) {
+        if awaiting.is_empty() {
+            return;
+        }
+        let delay = MOVING.saturating_mul(1 << self.waits.min(16)).min(LONGEST_WAIT);
+        self.waits = self.waits.saturating_add(1);
+        let at = now + delay;
+        self.again = Some(self.again.map_or(at, |again| again.min(at)));
+        for (key, first) in awaiting {
+            self.by.insert(key, first.to_string());
+            self.awaited.insert(first);
+        }
+    }
+
+    /// Something happened to an object: forgets all of them if one waits for it, or is it; returns whether that is so.
+    fn hear(&mut self, key: &ObjectKey) -> bool {
+        let is_news = self.awaited.contains(key) || self.by.contains_key(key);
+        if is_news {
+            *self = Self::default();
+        }
+        is_news
     }
 
     /// Returns what the deletion of an object waits for.
@@ -85,34 +112,12 @@ impl Moving {
     fn end(&mut self, now: Instant) -> bool {
         let is_time = self.again.is_some_and(|again| again <= now);
         if is_time {
-            *self = Self::default();
+            *self = Self {
+                waits: self.waits,
+                ..Self::default()
+            };
         }
         is_time
-    }
-}
-
-/// What was seen of `cutover.yaml` in a revision.
-#[derive(Debug)]
-pub(super) struct Settings {
-    pub(super) revision: Revision,
-    /// Whether it says what the sync was made from, or why that could not be read.
-    pub(super) same: Result<bool, String>,
-}
-
-impl Settings {
-    /// Returns whether there is no more to find out about a revision: what could not be read may be read the next time.
-    pub(super) fn are_known_of(&self, revision: &Revision) -> bool {
-        self.revision == *revision && self.same.is_ok()
-    }
-
-    /// Says why it isn't certain that the sync is what a revision asks for.
-    pub(super) fn doubt(&self, revision: &Revision) -> Option<String> {
-        let doubt = match &self.same {
-            Ok(true) => None,
-            Ok(false) => Some("cutover.yaml has changed".to_owned()),
-            Err(why) => Some(format!("cutover.yaml: {why}")),
-        };
-        doubt.filter(|_| self.revision == *revision)
     }
 }
 
@@ -139,7 +144,6 @@ impl Pruner {
             id: set_id(&own.name),
             limit: own.prune_limit.clone(),
             source,
-            siblings: Arc::default(),
             parent: Known::Unread,
             trouble: None,
             stale: true,
@@ -150,7 +154,6 @@ impl Pruner {
             failed: BTreeMap::new(),
             moving: Moving::default(),
             unreachable: None,
-            settings: None,
             deleted: BTreeSet::new(),
             untidy: true,
             due: true,
@@ -177,6 +180,11 @@ impl Pruner {
         self.due = true;
     }
 
+    /// Something happened to an object, whoever wants it: a deletion may have waited for it.
+    pub(super) fn hear_awaited(&mut self, key: &ObjectKey) {
+        self.due |= self.moving.hear(key);
+    }
+
     /// Something happened to an object that Git doesn't want.
     pub(super) fn hear(&mut self, key: &ObjectKey, observer: &Observer) {
         let is_member = || {
@@ -195,6 +203,7 @@ impl Pruner {
     /// Changes may have been missed.
     pub(super) fn hear_all(&mut self) {
         self.scanned.clear();
+        self.moving = Moving::default();
         self.due = true;
     }
 
@@ -287,29 +296,6 @@ impl Pruner {
         let kinds = self.record().map(|record| record.kinds.clone());
         self.followed = Followed::watch(cluster, observer, kinds.unwrap_or_default()).await;
     }
-
-    /// Says why another sync may want what this one doesn't.
-    pub(super) fn undecided_sibling(&self, revision: &Revision) -> Option<String> {
-        self.others().find_map(|(name, feed)| {
-            let Some(desired) = feed.latest().filter(|desired| desired.revision == *revision) else {
-                return Some(format!("sync {name} has not read this commit yet"));
-            };
-            let doubt = desired.doubt.as_ref()?;
-            Some(format!("sync {name} may want it: {doubt}"))
-        })
-    }
-
-    pub(super) fn is_wanted_elsewhere(&self, key: &ObjectKey) -> bool {
-        let wants = |feed: &DesiredFeed| {
-            feed.latest()
-                .is_some_and(|desired| desired.objects.contains_key(key))
-        };
-        self.others().any(|(_, feed)| wants(feed))
-    }
-
-    fn others(&self) -> impl Iterator<Item = &(String, DesiredFeed)> {
-        self.siblings.iter().filter(|(name, _)| *name != self.sync)
-    }
 }
 
 #[derive(Debug, thiserror::Error)]
@@ -343,5 +329,32 @@ mod tests {
         assert!(!moving.end(now) && moving.of(&key).is_some());
         assert!(moving.end(now + MOVING) && moving.is_empty());
         assert_eq!(moving.next_look(), None);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_deletion_that_waits_for_a_policy_goes_on_when_that_comes_and_costs_less_and_less_until_then() {
+        let key = |name: &str| ObjectKey {
+            group: "policy.karmada.io".to_owned(),
+            kind: "PropagationPolicy".to_owned(),
+            namespace: Some("shop".to_owned()),
+            name: name.to_owned(),
+        };
+        let awaiting = || BTreeMap::from([(key("orders"), key("next"))]);
+        let (mut moving, mut now) = (Moving::default(), Instant::now());
+        let mut delays = Vec::new();
+        for _ in 0..8 {
+            moving.wait_for(awaiting(), now);
+            let at = moving.next_look().unwrap();
+            delays.push((at - now).as_secs());
+            now = at;
+            assert!(moving.of(&key("orders")).is_some() && moving.end(now));
+        }
+        assert_eq!(delays, [5, 10, 20, 40, 80, 160, 300, 300]);
+        moving.wait_for(awaiting(), now);
+        assert!(!moving.hear(&key("another")) && !moving.is_empty());
+        assert!(moving.hear(&key("next")) && moving.is_empty());
+        // Something was heard: the next looks are soon again.
+        moving.wait_for(awaiting(), now);
+        assert_eq!(moving.next_look(), Some(now + MOVING));
     }
 }

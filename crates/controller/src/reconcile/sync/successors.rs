@@ -1,25 +1,25 @@
 //! Which policy places a workload once all that Git says is carried out: where a policy goes, another one takes its workloads up.
 
+use std::cell::OnceCell;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use serde_json::Value;
 
 use super::Sync;
-use super::gate::get;
+use super::gate::{POLICIES, Reach, get, policies_in};
 use super::moves::Asked;
-use super::pruner::Pruner;
 use crate::reconcile::intents::policies::{claimed_by, typed};
 use cutover_cluster::KindState;
 use cutover_core::api::{PolicyName, SYNC_MANAGER};
 use cutover_core::config::Migrations;
 use cutover_core::intent::driven::{self, Called, Driven};
-use cutover_core::intent::gate::{Ground, Preemption, Refusal, Selecting, Tenant, policy_name};
+use cutover_core::intent::gate::{Ground, Loss, Preemption, Refusal, Selecting, Tenant, Write, policy_name};
 use cutover_core::manifest::Entry;
 use cutover_core::plan::applyset::part_of;
-use cutover_core::plan::{Decision, owned_matches, protection};
-use cutover_karmada::name::ObjectKey;
-use cutover_karmada::{PropagationSpec, meta};
+use cutover_core::plan::{Decision, overlay, owned_matches, protection};
+use cutover_karmada::name::{Gvk, ObjectKey};
+use cutover_karmada::{PropagationSpec, ResourceSelector, meta};
 
 const POLICY_GROUP: &str = "policy.karmada.io";
 
@@ -40,23 +40,35 @@ impl Sync {
             .chain([None])
             .collect();
         // Most changes are of the policy that the workload has, and ask for none of this.
-        let mut known: Option<Policies> = None;
-        let preempts = settings.preemption;
+        let known: OnceCell<Policies> = OnceCell::new();
+        let all_of_git = || {
+            let mut policies = self.to_be(ground.policies.clone(), &namespaces);
+            match asked.spec {
+                Some(spec) => policies.insert(asked.policy.clone(), spec.clone()),
+                None => policies.remove(asked.policy),
+            };
+            policies
+        };
         let to_be = |tenant: &Tenant| {
-            let policies = known.get_or_insert_with(|| {
-                let mut policies = self.to_be(ground.policies.clone(), &namespaces);
-                match asked.spec {
-                    Some(spec) => policies.insert(asked.policy.clone(), spec.clone()),
-                    None => policies.remove(asked.policy),
-                };
-                policies
-            });
-            let by = selecting(tenant, policies).certain(preempts);
+            let policies = known.get_or_init(&all_of_git);
+            let by = selecting(tenant, policies).certain(settings.preemption);
             by.ok().flatten().map(|(name, _)| name.clone())
         };
-        let is_known = self.git_doubt().is_none();
-        let goes = |policy: &PolicyName| is_known && self.is_leaving(&policy.key());
+        let goes = |policy: &PolicyName| {
+            let lets_go = || is_let_go(ground, refusal, policy, known.get_or_init(&all_of_git));
+            self.is_certain_to_go(&policy.key()) && lets_go()
+        };
         driven::called_for(ground, refusal, (asked.policy, asked.spec), settings, to_be, goes)
+    }
+
+    /// Returns whether nothing known keeps this sync from deleting an object: else what is moved for that would wait under guard for good.
+    fn is_certain_to_go(&self, key: &ObjectKey) -> bool {
+        if !self.is_leaving(key) || self.leaving_doubt().is_some() {
+            return false;
+        }
+        let revision = self.source.revision.as_ref();
+        let pruning = revision.and_then(|revision| self.pruning(revision));
+        pruning.is_some_and(|pruning| pruning.stop.is_none() && !pruning.blocked.contains_key(key))
     }
 
     /// Returns the policy that is to take workloads up when one is deleted, and is not there yet: until then they would have none, and
@@ -108,7 +120,13 @@ impl Sync {
             let is_overtaken = driven.is_overtaken(&wanted.value(), seen.as_deref());
             return is_overtaken.then_some(driven::OVERTAKEN);
         }
-        if self.git_doubt().is_some() || driven.successor.is_none() && self.may_come(&key) {
+        // What is there needs no certainty of what isn't.
+        let successor = driven.successor.as_ref();
+        let taker = successor.and_then(|successor| self.placed.objects.get(&successor.key()));
+        if taker.is_some_and(|taker| driven.is_overtaken(&taker.value(), seen.as_deref())) {
+            return Some(driven::OVERTAKEN);
+        }
+        if self.leaving_doubt().is_some() || driven.successor.is_none() && self.may_come(&key) {
             return None;
         }
         let template = match (seen, driven.named()) {
@@ -121,34 +139,33 @@ impl Sync {
             (seen, _) => seen,
         };
         match &driven.successor {
-            Some(successor) => self.succeeded_otherwise(driven, successor, template.as_deref()),
-            None => self.left_to_another(driven, template.as_deref()?),
+            Some(successor) => {
+                self.succeeded_otherwise(driven, successor, template.as_deref())
+                    .await
+            }
+            None => self.left_to_another(driven, template.as_deref()?).await,
         }
     }
 
     /// The same, of a Migration whose policy has left Git since: then what counts is where the workload is placed by what is left.
-    fn left_to_another(&self, driven: &Driven<'_>, template: &Value) -> Option<&'static str> {
+    async fn left_to_another(&self, driven: &Driven<'_>, template: &Value) -> Option<&'static str> {
         let namespace = driven.namespace();
         let namespaces = BTreeSet::from([None, namespace]);
-        let to_be = self.to_be(self.seen_policies(&namespaces), &namespaces);
+        let to_be = self.to_be(self.live_policies(&namespaces).await?, &namespaces);
         let owner = claimed_by(template);
         let by = Selecting::new(owner.as_ref(), namespace, template, &to_be).certain(self.preempts());
         let Ok(Some((name, _))) = by else {
             return Some(driven::LEFT);
         };
-        let is_by_placement = |policy: &Value| driven.is_by_placement(policy);
-        let says_so = match self.placed.objects.get(&name.key()) {
-            Some(entry) => is_by_placement(&entry.value()),
-            None => self
-                .observer
-                .get(&name.key())
-                .is_some_and(|live| is_by_placement(&live)),
+        let policy = match self.placed.objects.get(&name.key()) {
+            Some(entry) => entry.value(),
+            None => self.live_policy(&name.key()).await?,
         };
-        (!says_so).then_some(driven::LEFT)
+        (!driven.is_by_placement(&policy)).then_some(driven::LEFT)
     }
 
     /// The same, where another policy was to take the workload up: it doesn't, or places it elsewhere.
-    fn succeeded_otherwise(
+    async fn succeeded_otherwise(
         &self,
         driven: &Driven<'_>,
         successor: &PolicyName,
@@ -162,7 +179,7 @@ impl Sync {
         }
         let live = || self.observer.get(&key).map(|live| (*live).clone());
         let Some(wanted) = in_git.or_else(live) else {
-            let is_gone = !self.may_come(&key) && self.is_listed(&key);
+            let is_gone = !self.may_come(&key) && self.is_listed(&key.kind);
             return is_gone.then_some(driven::PLACED_OTHERWISE);
         };
         if driven.is_overtaken(&wanted, template) {
@@ -170,7 +187,7 @@ impl Sync {
         }
         let (template, namespace) = (template?, driven.namespace());
         let namespaces = BTreeSet::from([None, namespace]);
-        let to_be = self.to_be(self.seen_policies(&namespaces), &namespaces);
+        let to_be = self.to_be(self.live_policies(&namespaces).await?, &namespaces);
         if !to_be.contains_key(successor) {
             return None;
         }
@@ -181,8 +198,13 @@ impl Sync {
         }
         // What is live and not in Git has been changed by another client, or stays by a setting.
         let is_in_git = |name: &PolicyName| self.placed.objects.contains_key(&name.key());
+        // One that has it and lets it go says nothing of where it goes.
+        let selects = |name: &&PolicyName| {
+            let spec = to_be.get(*name);
+            spec.is_some_and(|spec| ResourceSelector::closest(&spec.resource_selectors, template).is_some())
+        };
         let others = [
-            owner.as_ref(),
+            owner.as_ref().filter(selects),
             selecting.governing(Preemption::Any).map(|(name, _)| name),
         ];
         let mut others = others.into_iter().flatten().filter(|name| *name != successor);
@@ -200,17 +222,17 @@ impl Sync {
 
     /// Returns whether Git may have an object, for all that is known of it.
     fn may_come(&self, key: &ObjectKey) -> bool {
-        let elsewhere = |pruner: &Pruner| pruner.is_wanted_elsewhere(key);
-        self.placed.may_want(key) || self.source.mentions(key) || self.pruner.as_ref().is_some_and(elsewhere)
+        self.placed.may_want(key) || self.source.mentions(key) || self.siblings.want(key)
     }
 
-    /// Returns whether all objects of a kind can be seen: one that can't be is not there.
-    fn is_listed(&self, key: &ObjectKey) -> bool {
-        let state = self.observer.state(&key.group, &key.kind);
+    /// Returns whether all policies of a kind can be seen: one that can't be is not there.
+    fn is_listed(&self, kind: &str) -> bool {
+        let state = self.observer.state(POLICY_GROUP, kind);
         matches!(state, Some(KindState::Synced { .. }))
     }
 
-    /// Returns the policies as they will be: those that there are, without those that go, and those of Git as they stand there.
+    /// Returns the policies as they will be: those that there are, without those that go, and those of Git as they will be applied, with
+    /// what other clients have set of them.
     fn to_be(&self, live: Policies, namespaces: &BTreeSet<Option<&str>>) -> Policies {
         let mut policies = live;
         policies.retain(|name, _| !self.is_leaving(&name.key()));
@@ -218,8 +240,15 @@ impl Sync {
             let kind = meta::scoped_kind("PropagationPolicy", namespace.is_none());
             for entry in self.placed.objects.of_namespace(POLICY_GROUP, &kind, *namespace) {
                 let named = policy_name(&entry.key);
+                let wanted = || {
+                    let manifest = self.decider().dressed(&entry.manifest()).into_owned().value;
+                    match self.observer.get(&entry.key) {
+                        Some(live) => overlay(&manifest, &live, SYNC_MANAGER),
+                        None => manifest,
+                    }
+                };
                 if let Some(name) = named
-                    && let Ok(policy) = typed(&name, entry.value())
+                    && let Ok(policy) = typed(&name, wanted())
                 {
                     policies.insert(name, policy.spec);
                 }
@@ -228,19 +257,36 @@ impl Sync {
         policies
     }
 
-    /// Returns the live policies that can be seen.
-    fn seen_policies(&self, namespaces: &BTreeSet<Option<&str>>) -> Policies {
+    /// Returns the live policies: as they are seen, else as they are read. `None`: they can't be, or not all of them.
+    async fn live_policies(&self, namespaces: &BTreeSet<Option<&str>>) -> Option<Policies> {
         let kinds = [true, false].map(|is_wide| meta::scoped_kind("PropagationPolicy", is_wide));
+        if !kinds.iter().all(|kind| self.is_listed(kind)) {
+            let mut reach = Reach::default();
+            for namespace in namespaces.iter().copied().flatten() {
+                reach.add(Some(namespace));
+            }
+            return Box::pin(policies_in(&self.cluster, &reach)).await.ok();
+        }
         let keys = kinds
             .iter()
             .flat_map(|kind| self.observer.keys(POLICY_GROUP, kind))
             .filter(|key| namespaces.contains(&key.namespace.as_deref()));
         let read = keys.filter_map(|key| {
             let (name, live) = (policy_name(&key)?, self.observer.get(&key)?);
-            let policy = typed(&name, (*live).clone()).ok()?;
-            Some((name, policy.spec))
+            let policy = typed(&name, (*live).clone());
+            Some(policy.map(|policy| (name, policy.spec)))
         });
-        read.collect()
+        read.collect::<Result<Policies, _>>().ok()
+    }
+
+    /// Returns a live policy: as it is seen, else as it is read. `None`: it can't be.
+    async fn live_policy(&self, key: &ObjectKey) -> Option<Value> {
+        if let Some(live) = self.observer.get(key) {
+            return Some((*live).clone());
+        }
+        let gvk = Gvk::new(POLICIES, &key.kind);
+        let read = get::<Value>(&self.cluster, &gvk, key.namespace.as_deref(), &key.name).await;
+        read.ok().flatten()
     }
 
     /// Returns whether this sync is about to delete an object, as far as can be seen of that: what its pruner has not looked at yet, too.
@@ -258,6 +304,23 @@ impl Sync {
     fn is_in_sync(&self, entry: &Entry, live: &Value) -> bool {
         let manifest = self.decider().dressed(&entry.manifest()).into_owned();
         owned_matches(&manifest.value, live, SYNC_MANAGER) == Decision::InSync
+    }
+}
+
+/// Returns whether the deletion of a policy costs no workload its state beside those that are moved already: else the gate refuses it. What
+/// it does to namespaces that the change can't reach is not asked. `to_be`: the policies as they will be, without it.
+fn is_let_go(ground: &Ground, refusal: &Refusal, policy: &PolicyName, to_be: &Policies) -> bool {
+    let Some(own) = ground.policies.get(policy) else {
+        return false;
+    };
+    let mut then = ground.clone();
+    then.policies.clone_from(to_be);
+    then.policies.insert(policy.clone(), own.clone());
+    let is_moved = |loss: &Loss| refusal.losses.iter().any(|moved| moved.workload == loss.workload);
+    let deletion = Write::Policy(policy.clone(), None);
+    match then.judge(&deletion, None) {
+        Ok(_) => true,
+        Err(refused) => refused.losses.iter().all(is_moved),
     }
 }
 

@@ -150,16 +150,17 @@ impl<'a> Selecting<'a> {
             return Ok(by);
         };
         let does = |preemption| self.governing(preemption).is_some_and(|(other, _)| other == name);
+        // With or without the feature gate: whoever says that it is on would be refused all the same.
+        if !does(Preemption::ByName) {
+            return Err(format!(
+                "{name} would take it from {own}, which Karmada does only where it is selected by its name and namespace"
+            ));
+        }
         if !preempts && !does(Preemption::Off) {
             return Err(format!(
                 "{name} would take it from {own}, which not every Karmada does: if yours has the feature gate \
                  PropagationPolicyPreemption, set gate.migrations.preemption, else delete {own} in the same push, or take the preemption \
                  out of {name}"
-            ));
-        }
-        if !does(Preemption::ByName) {
-            return Err(format!(
-                "{name} would take it from {own}, which Karmada does only where it is selected by its name and namespace"
             ));
         }
         Ok(by)

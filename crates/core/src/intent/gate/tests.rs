@@ -370,6 +370,7 @@ fn an_own_policy_that_would_be_taken_over_sets_nothing_off_unless_karmada_certai
     let write = Write::Policy(orders.clone(), Some(Box::new(lowered.clone())));
     for (is_by_name, preemption, expected) in [
         (true, false, Err("PropagationPolicyPreemption")),
+        (false, false, Err("selected by its name")),
         (false, true, Err("selected by its name")),
         (true, true, Ok(Some(other.clone()))),
     ] {
