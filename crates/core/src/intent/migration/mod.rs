@@ -358,7 +358,10 @@ impl Operation<'_> {
     }
 
     /// Adds a finding that the status does not have yet; returns whether it is new.
-    fn raise(&mut self, finding: Finding) -> bool {
+    fn raise(&mut self, mut finding: Finding) -> bool {
+        // Before it is compared with what stands there.
+        finding.message = self.without_secrets(finding.message);
+        finding.hint = finding.hint.map(|hint| self.without_secrets(hint));
         let is_new = !self.status.common.findings.contains(&finding);
         if is_new {
             self.status.common.findings.push(finding);
@@ -378,6 +381,7 @@ impl Operation<'_> {
     }
 
     fn begin_roll_back(&mut self, reason: String, ends_as: Phase) {
+        let reason = self.without_secrets(reason);
         let phase = self.status.phase;
         let now = self.input.now;
         let touched = self.status.journal_in_force().is_some();
