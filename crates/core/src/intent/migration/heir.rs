@@ -153,8 +153,11 @@ impl Operation<'_> {
         }
         match self.keeps_running(source, target) {
             Err(Interrupt::Own(GoBack(reason))) if reason.starts_with(LAPSE) => {
+                let reason = self.without_secrets(reason);
                 if let Some(back) = &mut self.journal_mut()?.roll_back {
                     back.reason = reason;
+                    // It may have run since, and what its stop left then is no more the newest.
+                    back.source_captured = false;
                 }
                 return self.enter_stage(RollBackStage::Begun);
             }

@@ -50,6 +50,7 @@ use std::time::Duration;
 use jiff::{SignedDuration, Timestamp};
 
 use super::Step;
+use super::custody::LAPSE;
 use super::operation::{self, Kind, Outcome, Wait};
 use super::record;
 use super::snapshot::Snapshot;
@@ -399,7 +400,9 @@ impl Operation<'_> {
             .filter(|before| before.stage != RollBackStage::Returned);
         let handed_over = handed_over || knows.is_some_and(|before| before.handed_over);
         let target_captured = knows.is_some_and(|before| before.target_captured);
-        let source_captured = knows.is_some_and(|before| before.source_captured);
+        // After a lapse the source may have run since.
+        let is_lapse = reason.starts_with(LAPSE);
+        let source_captured = !is_lapse && knows.is_some_and(|before| before.source_captured);
         // What Git was seen to have is looked up again where it is needed.
         journal.in_git = journal.in_git.min(InGit::Opening);
         journal.roll_back = Some(RollBack {
