@@ -77,6 +77,10 @@ impl Operation<'_> {
         let Some(from) = captured.map(|captured| &captured.from) else {
             return Err(self.has_to_leave_a_handle(source, why));
         };
+        // Its handle was taken, and it was not let run since: it is to be seen stopped again.
+        if self.back()?.source_captured && self.assumed(Fact::From, from).is_none() {
+            return Err(Interrupt::Wait(why.to_owned()));
+        }
         let reason = format!(
             "{why}: {source} may have run since {} was left",
             known_from(source, from)
