@@ -130,8 +130,8 @@ impl Operation<'_> {
         has_token && runs && (goes_on || !matches!(self.steered(&source), Ok(Ok(()))))
     }
 
-    /// Returns whether a copy that carries the hold under the marker in force is seen to have no pods, where it would have some if it ran:
-    /// what else its operator says of it, of a reconciliation that failed for instance, is no reason to stop another one.
+    /// Returns whether a copy that carries the hold under the marker in force is seen to have no pods, where it would have some if it
+    /// ran: what else its operator says of it, of a reconciliation that failed for instance, is no reason to stop another one.
     fn is_without_pods(&self, cluster: &ClusterName) -> bool {
         let has_pods = self
             .journal()
