@@ -214,7 +214,7 @@ impl Held {
             )));
         }
         if facts.profile.ran(object)? {
-            return Err(NotProved::No(format!("{cluster}: the copy has run before")));
+            return Err(NotProved::No(format!("{cluster}: the copy may have run before")));
         }
         facts.never_began(object)?;
         facts.no_pods(read)?;

@@ -27,15 +27,20 @@ const MOST: usize = 3;
 const LONGEST: usize = 200;
 
 /// Returns the last warning about the copy in a cluster, as `west: Pod web-1: Failed: why`: what was read in this pass, else what was
-/// said of the same cluster before. Nothing is decided by it.
+/// said of the same cluster before. Nothing is decided by it. `without_secrets`: hides the values of secret handles in a text.
 pub(super) fn newest(
     cluster: &ClusterName,
     warned: Option<&Warned>,
     before: Option<&WaitingFor>,
+    without_secrets: impl Fn(String) -> String,
 ) -> Option<String> {
     let begin = format!("{cluster}: ");
     match warned.filter(|warned| warned.cluster == *cluster) {
-        Some(warned) => warned.said.first().map(|said| begin + &shortened(said, LONGEST)),
+        Some(warned) => {
+            // Of a secret handle that is cut in two a part would stay.
+            let said = without_secrets(warned.said.first()?.clone());
+            Some(begin + &shortened(&said, LONGEST))
+        }
         None => {
             let said = before.and_then(|wait| wait.last_warning.clone());
             said.filter(|said| said.starts_with(&begin))
@@ -102,9 +107,12 @@ fn said(event: &Value) -> String {
 
 #[cfg(test)]
 mod tests {
+    use std::convert::identity;
+
     use serde_json::json;
 
     use super::*;
+    use crate::api::SecretHandles;
 
     fn web() -> ObjectKey {
         ObjectKey {
@@ -157,14 +165,35 @@ mod tests {
             cluster: ClusterName::new(cluster),
             said: vec!["Pod web-1: Failed: no image".to_owned()],
         };
-        let said = newest(&west, Some(&warned("west")), None);
+        let said = newest(&west, Some(&warned("west")), None, identity);
         assert_eq!(said.as_deref(), Some("west: Pod web-1: Failed: no image"));
         let before: WaitingFor = serde_json::from_value(json!({
             "reason": "west to be healthy", "since": "2026-03-01T10:00:00Z", "lastWarning": said,
         }))
         .unwrap();
-        assert_eq!(newest(&west, None, Some(&before)), said);
-        assert_eq!(newest(&west, Some(&warned("east")), Some(&before)), said);
-        assert_eq!(newest(&ClusterName::new("east"), None, Some(&before)), None);
+        assert_eq!(newest(&west, None, Some(&before), identity), said);
+        assert_eq!(
+            newest(&west, Some(&warned("east")), Some(&before), identity),
+            said
+        );
+        assert_eq!(
+            newest(&ClusterName::new("east"), None, Some(&before), identity),
+            None
+        );
+    }
+
+    #[test]
+    fn of_a_secret_handle_that_does_not_fit_nothing_is_told() {
+        let west = ClusterName::new("west");
+        let mut secrets = SecretHandles::default();
+        secrets.add("s3://C4n4ry/of/a/long/path");
+        for fits in 0..LONGEST {
+            let warned = Warned {
+                cluster: west.clone(),
+                said: vec!["x".repeat(fits) + "s3://C4n4ry/of/a/long/path"],
+            };
+            let said = newest(&west, Some(&warned), None, |said| secrets.hidden(&said)).unwrap();
+            assert!(!said.contains("s3:"), "{said}");
+        }
     }
 }

@@ -78,10 +78,10 @@ impl KnownRule {
         &self.name
     }
 
-    /// Returns whether a handle is of this run. It is judged as it is, not by what stands for a secret one.
-    pub(super) fn made(&self, handle: &str, run: Option<&str>) -> bool {
+    /// Returns whether a handle is of this run; `None`: the rule can't tell. It is judged as it is, not by what stands for a secret one.
+    pub(super) fn made(&self, handle: &str, run: Option<&str>) -> Option<bool> {
         let pattern = self.run.as_ref();
-        pattern.is_some_and(|pattern| is_of_run(pattern, handle, run))
+        pattern.map(|pattern| is_of_run(pattern, handle, run))
     }
 
     /// Returns the handle that an object shows; what can't be judged shows none.

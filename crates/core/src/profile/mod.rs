@@ -424,12 +424,12 @@ impl Profile {
         self.0.last_known.get(rule).map(KnownRule::name)
     }
 
-    /// Returns whether the run that a copy shows has made a handle that a rule of `lastKnown` finds; where the rule can't tell, it
-    /// has not. A secret handle is judged by its value.
-    pub fn is_of_this_run(&self, rule: usize, handle: &str, copy: &Value) -> bool {
-        let rule = self.0.last_known.get(rule);
+    /// Returns whether the run that a copy shows has made a handle that a rule of `lastKnown` finds; `None`: the rule can't tell. A
+    /// secret handle is judged by its value.
+    pub fn is_of_this_run(&self, rule: usize, handle: &str, copy: &Value) -> Option<bool> {
+        let rule = self.0.last_known.get(rule)?;
         let run = self.run_id(copy).ok().flatten();
-        rule.is_some_and(|rule| rule.made(handle, run.as_deref()))
+        rule.made(handle, run.as_deref())
     }
 
     /// Returns the objects beside a copy that may show a newer handle than itself: of each rule of `lastKnown` that is about others,

@@ -195,7 +195,8 @@ impl Kind for FailoverPlan {
         let around = operation.around();
         let cluster = troubled(&operation.status, around, operation.input.now)?;
         let before = operation.input.status.common.waiting_for.as_ref();
-        warnings::newest(&cluster, around.warned.as_ref(), before)
+        let hide = |said| operation.without_secrets(said);
+        warnings::newest(&cluster, around.warned.as_ref(), before, hide)
     }
 
     fn is_paused(operation: &Operation<'_>) -> bool {

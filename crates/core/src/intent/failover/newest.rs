@@ -40,10 +40,17 @@ impl Operation<'_> {
             self.doubt_newest(&writer, unread)?;
             self.keep_noted(&mut newest, &profile, &writer, copy)?;
         }
+        let all_seen = newest.unseen.is_empty();
         let Newest { values, saved, .. } = newest;
-        let known = self.status.last_known.as_ref();
-        let of_this_copy = known.is_some_and(|known| known.cluster == writer && known.values == values);
-        if values.is_empty() || of_this_copy {
+        if values.is_empty() {
+            return Ok(());
+        }
+        let known = self.status.last_known.as_mut();
+        if let Some(known) = known.filter(|known| known.cluster == writer && known.values == values) {
+            // What a copy was started with, or an earlier version noted, has no times.
+            for (name, at) in saved.into_iter().filter(|_| all_seen) {
+                known.saved.entry(name).or_insert(at);
+            }
             return Ok(());
         }
         self.status.last_known = Some(LastKnown {
@@ -78,15 +85,21 @@ impl Operation<'_> {
             let Some(handle) = noted.values.get(name) else {
                 continue;
             };
-            let value = secrets.plain(handle);
-            let is_of_run = value.is_some_and(|value| profile.is_of_this_run(*rule, value, copy));
-            // Of one without a time, what shows one is believed.
-            let is_outdone = match (newest.saved.get(name), noted.saved.get(name)) {
-                (Some(shown), Some(before)) => shown >= before,
-                (Some(_), None) => true,
-                (None, _) => false,
+            let Some(value) = secrets.plain(handle) else {
+                continue;
             };
-            if !is_of_run || is_outdone {
+            let shown = newest.saved.get(name);
+            let is_timeless = shown.is_none();
+            let is_later = shown
+                .zip(noted.saved.get(name))
+                .map(|(shown, before)| before > shown);
+            let stays = match profile.is_of_this_run(*rule, value, copy) {
+                // Of one without a time, what shows one is believed.
+                Some(is_of_run) => is_of_run && is_later.unwrap_or(is_timeless),
+                // It is this copy's, and only the times say more.
+                None => is_later == Some(true),
+            };
+            if !stays {
                 continue;
             }
             newest.values.insert(name.to_owned(), handle.clone());

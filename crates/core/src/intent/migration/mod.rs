@@ -50,6 +50,7 @@ use std::time::Duration;
 use jiff::{SignedDuration, Timestamp};
 
 use super::Step;
+use super::custody::LAPSE;
 use super::operation::{self, Kind, Outcome, Wait};
 use super::record;
 use super::snapshot::Snapshot;
@@ -358,7 +359,10 @@ impl Operation<'_> {
     }
 
     /// Adds a finding that the status does not have yet; returns whether it is new.
-    fn raise(&mut self, finding: Finding) -> bool {
+    fn raise(&mut self, mut finding: Finding) -> bool {
+        // Before it is compared with what stands there.
+        finding.message = self.without_secrets(finding.message);
+        finding.hint = finding.hint.map(|hint| self.without_secrets(hint));
         let is_new = !self.status.common.findings.contains(&finding);
         if is_new {
             self.status.common.findings.push(finding);
@@ -378,6 +382,7 @@ impl Operation<'_> {
     }
 
     fn begin_roll_back(&mut self, reason: String, ends_as: Phase) {
+        let reason = self.without_secrets(reason);
         let phase = self.status.phase;
         let now = self.input.now;
         let touched = self.status.journal_in_force().is_some();
@@ -395,7 +400,9 @@ impl Operation<'_> {
             .filter(|before| before.stage != RollBackStage::Returned);
         let handed_over = handed_over || knows.is_some_and(|before| before.handed_over);
         let target_captured = knows.is_some_and(|before| before.target_captured);
-        let source_captured = knows.is_some_and(|before| before.source_captured);
+        // After a lapse the source may have run since.
+        let is_lapse = reason.starts_with(LAPSE);
+        let source_captured = !is_lapse && knows.is_some_and(|before| before.source_captured);
         // What Git was seen to have is looked up again where it is needed.
         journal.in_git = journal.in_git.min(InGit::Opening);
         journal.roll_back = Some(RollBack {

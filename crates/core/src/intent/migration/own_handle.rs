@@ -59,7 +59,9 @@ impl Operation<'_> {
                 Ok(offered.is_some_and(|offered| !facts.was_never_told_to_run(offered, stopped.object())))
             })
         };
-        if self.back()?.source_captured || !(self.went_back() || was_told_to_run()?.unwrap_or(true)) {
+        // What two copies did at once, or what is forgotten, no generation of the source tells.
+        let may_have_run = self.is_lapse()? || self.went_back() || was_told_to_run()?.unwrap_or(true);
+        if self.back()?.source_captured || !may_have_run {
             return Ok(left);
         }
         let captured = journal.captured.as_ref().map(|captured| &captured.values);
@@ -75,6 +77,10 @@ impl Operation<'_> {
         let Some(from) = captured.map(|captured| &captured.from) else {
             return Err(self.has_to_leave_a_handle(source, why));
         };
+        // Its handle was taken, and it was not let run since: it is to be seen stopped again.
+        if self.back()?.source_captured && self.assumed(Fact::From, from).is_none() {
+            return Err(Interrupt::Wait(why.to_owned()));
+        }
         let reason = format!(
             "{why}: {source} may have run since {} was left",
             known_from(source, from)

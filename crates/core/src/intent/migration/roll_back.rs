@@ -437,7 +437,12 @@ impl Operation<'_> {
     fn runs_no_more(&mut self, source: &ClusterName, target: &ClusterName) -> Result<(), Interrupt> {
         // Without a handle to go on from, the source has the newest state, be it stopped or not.
         let goes_by_handle = self.journal()?.profile.stateful && self.journal()?.captured.is_some();
-        if !goes_by_handle || !self.is_seen_running(source) || self.assumed(Fact::From, source).is_some() {
+        // One that is started by a handle can't go on from what it has as long as it leaves none.
+        let by_handle = self.profile()?.restarts_by_handle();
+        let known = self.journal()?.captured.as_ref();
+        let known = known.map(|captured| captured.from.clone());
+        let from = known.filter(|_| by_handle).unwrap_or_else(|| source.clone());
+        if !goes_by_handle || !self.is_seen_running(source) || self.assumed(Fact::From, &from).is_some() {
             return Ok(());
         }
         if let Some(undone) = self.runs_by_a_policy(source, target)? {
@@ -455,12 +460,17 @@ impl Operation<'_> {
             };
         }
         let reason = format!("{source}: what runs there again to stop");
-        if !self.has_waited(&reason, LONG) && !self.offers_before(Fact::From, source) {
+        if !self.has_waited(&reason, LONG) && !self.offers_before(Fact::From, &from) {
             return Err(Interrupt::Wait(reason));
         }
-        let offer = self.goes_on_from_source(source, target);
+        let (offer, has) = if by_handle {
+            let gives_up = format!("what {source} wrote after that");
+            (self.offer_at(Fact::From, &from, gives_up), "left")
+        } else {
+            (self.goes_on_from_source(source, target), "has")
+        };
         Err(Interrupt::Wait(format!(
-            "{reason}: where it never does, a person can let the workload go on from what {source} has ({offer})"
+            "{reason}: where it never does, a person can let the workload go on from what {from} {has} ({offer})"
         )))
     }
 

@@ -28,6 +28,9 @@ impl Operation<'_> {
         let members = snapshot.members.values();
         let copies = members.filter_map(|member| member.object.get().ok()?.as_ref());
         secret_handles::keep(&mut journal.secrets, handles, &profile, copies);
+        if let Some(back) = &mut journal.roll_back {
+            back.reason = journal.secrets.hidden(&back.reason);
+        }
         secret_handles::hide_in(&journal.secrets, &mut self.status.common);
     }
 }

@@ -7,7 +7,6 @@ use super::{Input, Interrupt, Operation, Phase, go_back, step};
 use crate::api::{OnFailure, quoted};
 use crate::intent::check;
 use crate::intent::proof::{Healthy, NotProved};
-use crate::intent::snapshot::Pod;
 use crate::intent::warnings::{self, WARNS_AFTER};
 use crate::redact;
 use cutover_karmada::name::ClusterName;
@@ -93,7 +92,10 @@ impl Operation<'_> {
             return Ok(Ok("ended".to_owned()));
         }
         if let Some(pod) = pods.iter().find(|pod| !pod.is_ready) {
-            let why = pod.trouble.as_ref().map(|why| format!(" ({})", brief(why)));
+            let why = pod
+                .trouble
+                .as_ref()
+                .map(|why| format!(" ({})", self.in_brief(why)));
             let why = why.unwrap_or_default();
             return Ok(Err(NotProved::No(format!(
                 "{target}: pod {} is not Ready{why}",
@@ -153,7 +155,8 @@ impl Operation<'_> {
     /// Returns the last warning about the copy that is waited for.
     pub(super) fn last_warning(&self) -> Option<String> {
         let before = self.input.status.common.waiting_for.as_ref();
-        warnings::newest(&self.troubled()?, self.snapshot().warned.as_ref(), before)
+        let hide = |said| self.without_secrets(said);
+        warnings::newest(&self.troubled()?, self.snapshot().warned.as_ref(), before, hide)
     }
 
     /// A target of which its operator says that it has failed isn't waited for: nobody else runs meanwhile.
@@ -180,23 +183,27 @@ impl Operation<'_> {
         };
         let copy = member.object.get().ok().and_then(Option::as_ref);
         let said = copy.and_then(operators_error);
-        let said = said.map(|said| format!("its operator says: {}", brief(&said)));
+        let said = said.map(|said| format!("its operator says: {}", self.in_brief(&said)));
         let pods = member.pods.get().map(Vec::as_slice).unwrap_or_default();
-        let pods = pods.iter().filter_map(in_trouble);
-        let warned = self.snapshot().warnings.iter().map(|said| brief(said));
+        let pods = pods.iter().filter_map(|pod| {
+            let why = pod.trouble.as_ref()?;
+            Some(format!("pod {}: {}", pod.name, self.in_brief(why)))
+        });
+        let warned = self.snapshot().warnings.iter().map(|said| self.in_brief(said));
         let warned = warned.filter(|_| self.journal().is_ok_and(|journal| journal.target == *cluster));
         let all: Vec<String> = said.into_iter().chain(pods.take(3)).chain(warned).collect();
         if all.is_empty() {
             String::new()
         } else {
-            self.without_secrets(format!(": {}", all.join("; ")))
+            format!(": {}", all.join("; "))
         }
     }
-}
 
-fn in_trouble(pod: &Pod) -> Option<String> {
-    let why = pod.trouble.as_ref()?;
-    Some(format!("pod {}: {}", pod.name, brief(why)))
+    /// What somebody else says, in brief. The values of secret handles are hidden before: of one that is cut in two, or masked in part,
+    /// the rest would stay.
+    fn in_brief(&self, said: &str) -> String {
+        brief(&self.without_secrets(said.to_owned()))
+    }
 }
 
 /// Returns what an operator gives as its error: in `status.error`, as Flink's does, perhaps as JSON with a message; else the

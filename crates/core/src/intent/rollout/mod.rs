@@ -176,7 +176,8 @@ impl Kind for Rollout {
     fn last_warning(operation: &Operation<'_>) -> Option<String> {
         let cluster = troubled(&operation.status, operation.input.now)?;
         let before = operation.input.status.common.waiting_for.as_ref();
-        warnings::newest(&cluster, operation.snapshot().warned.as_ref(), before)
+        let hide = |said| operation.without_secrets(said);
+        warnings::newest(&cluster, operation.snapshot().warned.as_ref(), before, hide)
     }
 
     fn close(operation: &mut Operation<'_>) {

@@ -203,7 +203,8 @@ impl Kind for ReplicaShift {
         let snapshot = operation.snapshot();
         let cluster = troubled(&operation.status, snapshot, operation.input.now)?;
         let before = operation.input.status.common.waiting_for.as_ref();
-        warnings::newest(&cluster, snapshot.warned.as_ref(), before)
+        let hide = |said| operation.without_secrets(said);
+        warnings::newest(&cluster, snapshot.warned.as_ref(), before, hide)
     }
 
     fn sweep(operation: &mut Operation<'_>) -> Result<(), Interrupt> {

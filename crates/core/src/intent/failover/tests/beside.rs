@@ -112,6 +112,36 @@ fn of_a_noted_savepoint_and_one_in_the_status_the_one_that_was_saved_later_count
     }
 }
 
+/// Which run made a savepoint can't be told without a pattern, and the copy is the same.
+#[test]
+fn where_the_run_can_not_be_told_a_noted_savepoint_gives_way_to_none_that_was_saved_before() {
+    for mut scene in scenes() {
+        let journal = scene.status.journal.as_mut().unwrap();
+        for rule in &mut journal.profile.last_known {
+            rule.run_pattern = None;
+        }
+        beside(&mut scene, complete());
+        let rules = scene.snapshot.beside.get_mut(&EAST.into()).unwrap();
+        rules.insert(SNAPSHOTS, Seen::unknown("403 forbidden"));
+        shows(&mut scene, 1, 29);
+        assert_eq!(noted(&scene), NEWER);
+        let shown = shows(&mut scene, 2, 31);
+        assert_eq!(noted(&scene), shown);
+    }
+}
+
+#[test]
+fn when_a_known_savepoint_was_saved_is_noted_once_it_is_seen() {
+    let mut scene = Scene::guarding();
+    beside(&mut scene, complete());
+    let known = scene.status.last_known.clone();
+    let noted = scene.status.last_known.as_mut().unwrap();
+    assert!(!noted.saved.is_empty());
+    noted.saved.clear();
+    scene.play();
+    assert_eq!(scene.status.last_known, known);
+}
+
 /// When it was saved was not noted before.
 #[test]
 fn a_noted_savepoint_without_a_time_does_not_stay_for_one_that_has_one() {
