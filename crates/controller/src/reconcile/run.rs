@@ -35,6 +35,7 @@ use cutover_core::api::{
 };
 use cutover_core::config::{self, Config, StatusBranches};
 use cutover_core::error::Error;
+use cutover_core::intent::driven::Driven;
 use cutover_core::plan::{Decision, owned_matches};
 use cutover_core::report::{self, Host, Web};
 use cutover_forge::notify::Notifier;
@@ -629,10 +630,22 @@ async fn settled(observer: &Observer) {
                 let code: Option<WaitCode> =
                     serde_json::from_value(object["status"]["waitingFor"]["code"].clone()).ok();
                 let seen = object["status"]["observedGeneration"] == object["metadata"]["generation"];
-                seen && (phase.is_terminal() || code.is_some_and(WaitCode::is_for_a_person))
+                let waits = || waits_for_its_policy(observer, object, phase);
+                seen && (phase.is_terminal() || code.is_some_and(WaitCode::is_for_a_person) || waits())
             })
     };
     while !observer.until(Duration::from_hours(1), still).await {}
+}
+
+/// Returns whether a Migration that a change of policy set off waits for that policy: a sync brings it, and the next run goes on.
+fn waits_for_its_policy(observer: &Observer, migration: &serde_json::Value, phase: Phase) -> bool {
+    let waits = phase == Phase::Cleanup && !migration["status"]["waitingFor"].is_null();
+    let Some(driven) = Driven::of(migration).filter(|_| waits) else {
+        return false;
+    };
+    let policy = driven.successor.as_ref().unwrap_or(&driven.policy);
+    let live = observer.get(&policy.key());
+    live.is_none_or(|live| driven.is_overtaken(&live, None))
 }
 
 /// Returns whether the policy of a rollout has no turn to give. Without a policy a person has said that it waits.
