@@ -569,6 +569,6 @@ fn killed_at_any_line_a_move_still_rolls_back_by_the_key_of_the_source() {
     at_any_line_of("Migration")
         .more_than(30)
         .each_time(Stage::start, play, |stage: &Stage| {
-            stage.assert_open_by("east", &key(1))
+            stage.assert_open_by("east", &key(1));
         });
 }

@@ -1,4 +1,4 @@
-//! The CustomResourceDefinitions of the control plane: what the expressions, paths and patches of profiles are held against.
+//! The `CustomResourceDefinition`s of the control plane: what the expressions, paths and patches of profiles are held against.
 
 use serde_json::Value;
 

@@ -82,9 +82,11 @@ mod tests {
         assert_eq!(format_of_guests(&BTreeMap::new()), PLAIN_FORMAT);
     }
 
+    type Change = fn(&mut WorkloadProfileSpec);
+
     #[test]
     fn what_an_earlier_version_would_get_wrong_is_not() {
-        let cases: [(&str, fn(&mut WorkloadProfileSpec)); 7] = [
+        let cases: [(&str, Change); 7] = [
             ("hold", |spec| spec.hold.push(paused())),
             ("suspend", |spec| spec.suspend.push(paused())),
             ("start", |spec| spec.start.push(paused())),

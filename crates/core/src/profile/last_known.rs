@@ -306,32 +306,34 @@ mod tests {
         assert_eq!(known(&copy(), &[newer, older]), path("b1ea3c"));
     }
 
+    type Change = fn(&mut Value);
+
     #[test]
     fn what_is_not_known_to_be_a_state_of_this_run_does_not_count() {
         let good = || snapshot(&path("b1ea3c"), "2026-01-01T02:00:00Z");
-        let cases: [(&str, fn(&mut Value)); 9] = [
+        let cases: [(&str, Change); 9] = [
             ("failed", |object| object["status"]["state"] = json!("FAILED")),
             ("abandoned", |object| {
-                object["status"]["state"] = json!("ABANDONED")
+                object["status"]["state"] = json!("ABANDONED");
             }),
             ("no status", |object| object["status"] = Value::Null),
             ("of another run", |object| {
-                object["status"]["path"] = json!(path("c2fb4d"))
+                object["status"]["path"] = json!(path("c2fb4d"));
             }),
             ("a path that says no run", |object| {
-                object["status"]["path"] = json!("s3://state/mine")
+                object["status"]["path"] = json!("s3://state/mine");
             }),
             ("a checkpoint, which Flink deletes by itself", |object| {
-                object["spec"] = json!({"checkpoint": {}})
+                object["spec"] = json!({"checkpoint": {}});
             }),
             ("one that somebody had before", |object| {
-                object["spec"]["savepoint"]["alreadyExists"] = json!(true)
+                object["spec"]["savepoint"]["alreadyExists"] = json!(true);
             }),
             ("of an earlier copy of the name", |object| {
-                object["metadata"]["creationTimestamp"] = json!("2025-12-31T00:00:00Z")
+                object["metadata"]["creationTimestamp"] = json!("2025-12-31T00:00:00Z");
             }),
             ("being deleted, and disposed of", |object| {
-                object["metadata"]["deletionTimestamp"] = json!("2026-01-01T03:00:00Z")
+                object["metadata"]["deletionTimestamp"] = json!("2026-01-01T03:00:00Z");
             }),
         ];
         for (what, change) in cases {

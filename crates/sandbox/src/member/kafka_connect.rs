@@ -144,7 +144,7 @@ impl Life for KafkaConnect {
         Self::default()
     }
 
-    fn advance(&mut self, _: &mut (), seen: Option<&Seen>, context: &Context, now: Timestamp) {
+    fn advance(&mut self, (): &mut (), seen: Option<&Seen>, context: &Context, now: Timestamp) {
         self.pods.settle(now);
         self.again = None;
         match seen {

@@ -253,7 +253,7 @@ impl Life for Pipeline {
         Self::default()
     }
 
-    fn advance(&mut self, _: &mut (), seen: Option<&Seen>, context: &Context, now: Timestamp) {
+    fn advance(&mut self, (): &mut (), seen: Option<&Seen>, context: &Context, now: Timestamp) {
         self.pods.settle(now);
         self.daemon.settle(now);
         self.again = None;

@@ -152,7 +152,7 @@ impl Life for RayCluster {
         Self::default()
     }
 
-    fn advance(&mut self, _: &mut (), seen: Option<&Seen>, context: &Context, now: Timestamp) {
+    fn advance(&mut self, (): &mut (), seen: Option<&Seen>, context: &Context, now: Timestamp) {
         self.pods.settle(now);
         self.again = None;
         let Some(seen) = seen else {

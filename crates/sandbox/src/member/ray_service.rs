@@ -245,7 +245,7 @@ impl Life for RayService {
         Self::default()
     }
 
-    fn advance(&mut self, _: &mut (), seen: Option<&Seen>, context: &Context, now: Timestamp) {
+    fn advance(&mut self, (): &mut (), seen: Option<&Seen>, context: &Context, now: Timestamp) {
         self.again = None;
         if let Some(seen) = seen {
             self.step(seen, &context.timings, now);
@@ -306,7 +306,7 @@ mod tests {
             suspend,
             config: config.to_owned(),
             pods: vec![Labels::new()],
-            deletion_delay: Duration::from_secs(60),
+            deletion_delay: Duration::from_mins(1),
         }
     }
 

@@ -122,23 +122,8 @@ impl Operation<'_> {
             _ => false,
         };
         // What can't be known of the source is no fault of the target.
-        let goes_on = match self.inert(&source) {
-            Ok(Ok(_) | Err(NotProved::Unknown(_))) => true,
-            Ok(Err(NotProved::No(_))) => self.is_without_pods(&source),
-            Err(_) => false,
-        };
+        let goes_on = matches!(self.inert(&source), Ok(Ok(_) | Err(NotProved::Unknown(_))));
         has_token && runs && (goes_on || !matches!(self.steered(&source), Ok(Ok(()))))
-    }
-
-    /// Returns whether a copy that carries the hold under the marker in force is seen to have no pods, where it would have some if it
-    /// ran: what else its operator says of it, of a reconciliation that failed for instance, is no reason to stop another one.
-    fn is_without_pods(&self, cluster: &ClusterName) -> bool {
-        let has_pods = self
-            .journal()
-            .is_ok_and(|journal| journal.profile.no_pods.is_some());
-        let member = self.snapshot().member(cluster);
-        let none_is_there = member.is_ok_and(|member| member.pods.get().is_ok_and(Vec::is_empty));
-        has_pods && none_is_there && matches!(self.steered(cluster), Ok(Ok(())))
     }
 
     /// The target keeps the token, or gets it again, until the source can have it or a person says that it may stay.
