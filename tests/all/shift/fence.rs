@@ -54,6 +54,10 @@ async fn the_fence_stands_in_for_a_canary_that_a_shift_may_not_create() {
     stage.fleet.apply(&POLICIES, duplicated(&["west"]));
     stage.is("go", "Completed").await;
     stage.settled(&[("west", 2)]).await;
+    // Karmada renders the Work without the pin after the shift has ended.
+    stage
+        .until("its copy has lost the marker", || !stage.is_marked("west"))
+        .await;
     stage.assert_clean();
     floor.held();
 }
