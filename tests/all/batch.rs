@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use cutover::api::Phase;
 use cutover::sandbox::api::{ListOptions, Patch, Resource, WriteOptions};
+use cutover::sandbox::member::Timings;
 use cutover::sandbox::member::batch::{ENDS, JOB, Kind, OTHERS};
 use cutover::sandbox::{World, WorldOptions};
 use serde_json::{Value, json};
@@ -116,7 +117,23 @@ impl Stage {
 
     /// The workload runs by this template.
     pub(crate) async fn set_as(kind: &'static Kind, template: &str) -> (Self, &'static str) {
-        let world = World::start(WorldOptions::fast());
+        Self::set_in(WorldOptions::fast(), kind, template).await
+    }
+
+    /// The same where its pods end long after they are told to: a hand-over that doesn't wait for them is faster.
+    pub(crate) async fn set_slowly(kind: &'static Kind) -> (Self, &'static str) {
+        let options = WorldOptions {
+            timings: Timings {
+                teardown: Duration::from_millis(1500),
+                ..Timings::default()
+            },
+            ..WorldOptions::fast()
+        };
+        Self::set_in(options, kind, &template(kind)).await
+    }
+
+    async fn set_in(options: WorldOptions, kind: &'static Kind, template: &str) -> (Self, &'static str) {
+        let world = World::start(options);
         if kind.kind != JOB.kind {
             let servers = world.members().map(|member| &member.api);
             for server in servers.chain([world.control_plane()]) {
@@ -233,7 +250,7 @@ fn kinds() -> impl Iterator<Item = &'static Kind> {
 #[tokio::test]
 async fn a_run_moves_and_its_pods_are_gone_before_it_goes_on_elsewhere() {
     for kind in kinds() {
-        let (stage, from) = Stage::set(kind).await;
+        let (stage, from) = Stage::set_slowly(kind).await;
         let _running = stage.plane.start();
         stage.plane.push(&[("move.yaml", &migration(kind, from, ""))]);
         let end = stage.ends().await;

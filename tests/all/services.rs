@@ -34,7 +34,7 @@ fn filled(seconds: u32) -> String {
 #[tokio::test]
 async fn a_service_moves_and_its_pods_are_gone_before_it_goes_on_elsewhere() {
     for kind in &SERVICES {
-        let (stage, from) = Stage::set(kind).await;
+        let (stage, from) = Stage::set_slowly(kind).await;
         let operators = format!("operators/{from}");
         stage.world.faults().lag(&operators, Duration::from_millis(300));
         let _running = stage.plane.start();
