@@ -39,13 +39,21 @@ fn phases(plane: &Plane) -> Vec<String> {
     migrations(plane).iter().map(phase).collect()
 }
 
-/// The status branch speaks of the newest commit.
+/// Every sync has come to the newest commit, as the status branch says.
 fn is_read(plane: &Plane) -> bool {
-    let status = plane
+    let page = plane
         .origin
         .read("cutover-status", "STATUS.md")
         .unwrap_or_default();
-    status.contains(&plane.origin.tip("main").unwrap().to_string()[..7])
+    let tip = plane.origin.tip("main").unwrap().to_string();
+    let rows = page.lines().skip_while(|line| *line != "## Syncs");
+    let rows = rows
+        .skip(1)
+        .skip_while(|line| line.is_empty())
+        .take_while(|line| line.starts_with('|'));
+    // After the heads of the columns and the line below them.
+    let mut rows = rows.skip(2).peekable();
+    rows.peek().is_some() && rows.all(|row| row.contains(&tip[..7]))
 }
 
 fn is_clean(world: &World) {
@@ -97,16 +105,27 @@ async fn a_policy_edit_is_a_migration() {
 /// A run waits for no policy that only the next sync brings.
 #[tokio::test]
 async fn one_run_after_the_other_carries_a_policy_edit_to_its_end() {
-    let settings = settings(AUTO);
+    let settings = settings(AUTO_PRUNES);
     let files = [("cutover.yaml", &*settings)];
-    let (world, plane) = started(&policy("orders", "orders", "east"), &files).await;
-    plane.push(&[("policy.yaml", &policy("orders", "orders", "west"))]);
-    for _ in 0..4 {
-        plane.run().await;
+    let (edited, next) = (policy("orders", "orders", "west"), successor("west"));
+    let pushes: [(&str, &[(&str, &str)]); 2] = [
+        ("orders", &[("policy.yaml", &edited)]),
+        ("orders-next", &[("policy.yaml", ""), ("next.yaml", &next)]),
+    ];
+    for (ends_with, push) in pushes {
+        let (world, plane) = started(&policy("orders", "orders", "east"), &files).await;
+        plane.push(push);
+        // It is under way before the first of them: whether that sees a Migration that it has just set off is a matter of time.
+        let running = plane.start();
+        until("it is under way", || phases(&plane).len() == 1).await;
+        drop(running);
+        for _ in 0..3 {
+            plane.run().await;
+        }
+        assert_eq!(phases(&plane), ["Completed"]);
+        assert_eq!(named(&plane, ends_with), json!(["west"]));
+        is_clean(&world);
     }
-    assert_eq!(phases(&plane), ["Completed"]);
-    assert_eq!(named(&plane, "orders"), json!(["west"]));
-    is_clean(&world);
 }
 
 #[tokio::test]
@@ -707,9 +726,19 @@ async fn a_policy_that_is_renamed_twice_ends_where_the_last_one_places_the_job()
 /// Nothing is wrong: the old policy only waits for the Migration.
 #[tokio::test]
 async fn a_deletion_that_waits_for_a_migration_is_held_back_and_no_problem() {
-    let settings = settings(AUTO_PRUNES);
+    let settings = settings(PATIENT_PRUNES);
     let (world, plane) = started(&placed(EAST), &[("cutover.yaml", &settings)]).await;
+    let running = plane.start();
     plane.push(&[("policy.yaml", ""), ("next.yaml", &successor("west"))]);
+    until("the target is watched", || phases(&plane) == ["Verify"]).await;
+    drop(running);
+    // A run waits for what moves, and not for a person.
+    let name = migrations(&plane)[0]["metadata"]["name"].clone();
+    let paused = Patch::Merge(json!({"spec": {"paused": true}}));
+    let name = name.as_str().unwrap();
+    plane
+        .server
+        .patch(&MIGRATIONS, Some("shop"), name, None, &paused, "kubectl");
     let report = plane.sync("main").await;
     assert!(report.is_clean(), "{:?}", report.undone());
     let told: Vec<String> = report.all_problems().iter().map(ToString::to_string).collect();

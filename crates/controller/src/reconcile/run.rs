@@ -11,6 +11,7 @@ use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 
 use super::besides::besides;
+use super::intents::policies::claimed_by;
 use super::intents::{
     self, Canaries, FailpointHook, Fits, Metrics, NoFailpoints, NoMetrics, Parts, Templates,
 };
@@ -637,15 +638,20 @@ async fn settled(observer: &Observer) {
     while !observer.until(Duration::from_hours(1), still).await {}
 }
 
-/// Returns whether a Migration that a change of policy set off waits for that policy: a sync brings it, and the next run goes on.
+/// Returns whether a Migration that a change of policy set off waits for what the next sync does: it brings the policy, or takes the
+/// one away whose workload this one gets. The next run goes on.
 fn waits_for_its_policy(observer: &Observer, migration: &serde_json::Value, phase: Phase) -> bool {
     let waits = phase == Phase::Cleanup && !migration["status"]["waitingFor"].is_null();
     let Some(driven) = Driven::of(migration).filter(|_| waits) else {
         return false;
     };
+    let is_taken_up = driven.successor.as_ref().is_none_or(|successor| {
+        let template = driven.workload().and_then(|workload| observer.get(&workload));
+        template.is_some_and(|template| claimed_by(&template).as_ref() == Some(successor))
+    });
     let policy = driven.successor.as_ref().unwrap_or(&driven.policy);
     let live = observer.get(&policy.key());
-    live.is_none_or(|live| driven.is_overtaken(&live, None))
+    !is_taken_up || live.is_none_or(|live| driven.is_overtaken(&live, None))
 }
 
 /// Returns whether the policy of a rollout has no turn to give. Without a policy a person has said that it waits.
