@@ -13,6 +13,9 @@ use sha2::{Digest, Sha256};
 /// How a reference begins.
 const OPENS: &str = "<secret, sha256:";
 
+/// How many bytes of a digest a reference has.
+const BYTES: usize = 8;
+
 /// Shorter values are not looked for in texts: no sentence could be told without them.
 const SHORT: usize = 4;
 
@@ -21,7 +24,7 @@ pub fn reference(handle: &str) -> String {
     let digest = Sha256::digest(handle.as_bytes());
     let digits = digest
         .iter()
-        .take(8)
+        .take(BYTES)
         .fold(String::new(), |text, byte| format!("{text}{byte:02x}"));
     format!("{OPENS}{digits}>")
 }
@@ -89,7 +92,8 @@ impl SecretHandles {
         handles.all(|handle| self.plain(handle).is_some())
     }
 
-    /// Returns a text with references in place of the values, the longest first: one may be a part of another.
+    /// Returns a text with references in place of the values, the longest first: one may be a part of another. A text in which they
+    /// are hidden already stays as it is.
     pub fn hidden(&self, text: &str) -> String {
         let long = self.0.iter().filter(|(_, value)| value.len() >= SHORT);
         let mut long: Vec<(&String, &String)> = long.collect();
@@ -97,7 +101,7 @@ impl SecretHandles {
         long.into_iter()
             .fold(text.to_owned(), |text, (reference, value)| {
                 let forms = quoted(value).into_iter();
-                forms.fold(text, |text, form| text.replace(&form, reference))
+                forms.fold(text, |text, form| replaced(&text, &form, reference))
             })
     }
 
@@ -120,6 +124,33 @@ impl SecretHandles {
             _ => {}
         }
     }
+}
+
+/// Returns a text with a reference in place of a value. What is a part of another reference is none: it would be replaced again and
+/// again.
+fn replaced(text: &str, value: &str, reference: &str) -> String {
+    let mut made = String::new();
+    let mut rest = text;
+    while let Some((before, found, after)) = first_reference(rest) {
+        made.push_str(&before.replace(value, reference));
+        made.push_str(found);
+        rest = after;
+    }
+    made.push_str(&rest.replace(value, reference));
+    made
+}
+
+/// Returns the first complete reference of a text, between what stands before it and after it.
+fn first_reference(text: &str) -> Option<(&str, &str, &str)> {
+    text.match_indices(OPENS).find_map(|(at, _)| {
+        let (before, from) = text.split_at(at);
+        let (found, after) = from.split_at_checked(OPENS.len() + 2 * BYTES + 1)?;
+        let digits = found.strip_prefix(OPENS)?.strip_suffix('>')?;
+        let is_complete = digits
+            .bytes()
+            .all(|digit| matches!(digit, b'0'..=b'9' | b'a'..=b'f'));
+        is_complete.then_some((before, found, after))
+    })
 }
 
 /// Returns a value as it stands in texts: as it is, as Rust and JSON quote it, and as Go does.
@@ -198,6 +229,28 @@ mod tests {
                 format!("no {}!", reference(part))
             );
         }
+    }
+
+    #[test]
+    fn what_is_hidden_stays_as_it_is_when_it_is_hidden_again() {
+        let token = reference(TOKEN);
+        let digits: String = token.chars().skip(OPENS.len()).take(SHORT).collect();
+        for part in ["secret", "sha256", digits.as_str()] {
+            let mut known = known();
+            known.add(part);
+            let hidden = known.hidden(&format!("no {TOKEN}, and no {part}!"));
+            assert_eq!(hidden, format!("no {token}, and no {}!", reference(part)));
+            assert_eq!(known.hidden(&hidden), hidden);
+        }
+    }
+
+    #[test]
+    fn a_value_is_hidden_in_what_only_begins_like_a_reference() {
+        let (token, another) = (reference(TOKEN), reference("another"));
+        assert_eq!(
+            known().hidden(&format!("{OPENS}{TOKEN}>, {another}, {OPENS}{TOKEN}")),
+            format!("{OPENS}{token}>, {another}, {OPENS}{token}")
+        );
     }
 
     #[test]
