@@ -164,7 +164,9 @@ fn quoted(value: &str) -> Vec<String> {
     let go = go.iter().fold(json.clone(), |text, (plain, escaped)| {
         text.replace(*plain, escaped)
     });
-    vec![value.to_owned(), within(&format!("{value:?}")), json, go]
+    let mut forms = vec![value.to_owned(), within(&format!("{value:?}")), json, go];
+    forms.dedup();
+    forms
 }
 
 impl fmt::Debug for SecretHandles {
