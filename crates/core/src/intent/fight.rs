@@ -8,6 +8,7 @@ use kube::core::ObjectMeta;
 use serde_json::Value;
 
 use super::control_plane::Overrides;
+use super::effect::segment;
 use super::pin::Pin;
 use crate::api::{MARKER_ANNOTATION, PatchOp};
 use cutover_karmada::name::ClusterName;
@@ -97,7 +98,7 @@ fn undone(
     if let Err(error) = overrides::apply(&mut manifest, cluster, up_to_pin) {
         return Some((error.policy.clone(), How::Blocks(error.cause.to_string())));
     }
-    let marker = format!("/metadata/annotations/{}", MARKER_ANNOTATION.replace('/', "~1"));
+    let marker = format!("/metadata/annotations/{}", segment(MARKER_ANNOTATION));
     let paths: Vec<&str> = says
         .iter()
         .map(|patch| patch.path.as_str())
@@ -196,7 +197,7 @@ pub fn with_pin(
 /// Returns whether two manifests differ in anything but what is ignored, and the marker of a pin. Other annotations count: operators
 /// go by some.
 pub(super) fn differ(mut one: Value, mut other: Value, ignored: &[String]) -> bool {
-    let marker = format!("/metadata/annotations/{}", MARKER_ANNOTATION.replace('/', "~1"));
+    let marker = format!("/metadata/annotations/{}", segment(MARKER_ANNOTATION));
     for manifest in [&mut one, &mut other] {
         for pointer in ignored {
             remove(manifest, pointer);
