@@ -4,7 +4,7 @@
 
 use std::time::Duration;
 
-use jiff::Timestamp;
+use jiff::{SignedDuration, Timestamp};
 
 use super::custody::Due;
 use super::effect::Effect;
@@ -371,6 +371,20 @@ impl<'a, K: Kind> Operation<'a, K> {
         let age = waiting.map(|wait| self.input.now.duration_since(wait.since));
         age.and_then(|age| Duration::try_from(age).ok())
             .unwrap_or_default()
+    }
+
+    /// Returns since when the last passes have waited for the same; `None`: for something else, or for nothing.
+    pub(super) fn waits_since(&self, reason: &str) -> Option<Timestamp> {
+        // As it stands in the status.
+        let reason = self.without_secrets(reason.to_owned());
+        let waits = self.status.waiting_for().filter(|wait| wait.reason == reason)?;
+        Some(waits.since)
+    }
+
+    /// Returns whether the last passes have waited for the same, for so long.
+    pub(super) fn has_waited(&self, reason: &str, limit: SignedDuration) -> bool {
+        let since = self.waits_since(reason);
+        since.is_some_and(|since| self.input.now.duration_since(since) >= limit)
     }
 
     /// Waits for a window to open, which does not close on what has begun. `ended`: what comes of one that does not open again.

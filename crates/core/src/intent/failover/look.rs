@@ -147,15 +147,6 @@ impl<'a> Operation<'a> {
         }
     }
 
-    /// Returns whether the last passes have waited for the same, for so long.
-    pub(super) fn has_waited(&self, reason: &str, limit: jiff::SignedDuration) -> bool {
-        let reason = self.without_secrets(reason.to_owned());
-        let waits = self.status.common.waiting_for.as_ref();
-        waits
-            .filter(|wait| wait.reason == reason)
-            .is_some_and(|wait| self.input.now.duration_since(wait.since) >= limit)
-    }
-
     /// Tells people of something, once.
     pub(super) fn tell(&mut self, mut finding: Finding) -> Result<(), Interrupt> {
         finding.message = self.without_secrets(finding.message);

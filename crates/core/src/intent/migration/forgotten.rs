@@ -44,7 +44,9 @@ impl Operation<'_> {
                 self.offer_at(Fact::FromNothing, cluster, format!("all the state that {cluster} had"))
             )
         });
-        if let Some(question) = question.as_ref().filter(|question| self.waits_for(question)) {
+        if let Some(question) = &question
+            && self.waits_since(question).is_some()
+        {
             return Err(Interrupt::Wait(question.clone()));
         }
         if !is_joined || !self.has_waited(&missing, PATIENCE) {
@@ -198,19 +200,5 @@ impl Operation<'_> {
             }))
         })?;
         Ok(held.unwrap_or(false))
-    }
-
-    fn waits_for(&self, reason: &str) -> bool {
-        let reason = self.without_secrets(reason.to_owned());
-        let waits = self.status.common.waiting_for.as_ref();
-        waits.is_some_and(|wait| wait.reason == reason)
-    }
-
-    /// Returns whether the last passes have waited for the same, for so long.
-    pub(super) fn has_waited(&self, reason: &str, limit: SignedDuration) -> bool {
-        let reason = self.without_secrets(reason.to_owned());
-        let waits = self.status.common.waiting_for.as_ref();
-        let waits = waits.filter(|wait| wait.reason == reason);
-        waits.is_some_and(|wait| self.input.now.duration_since(wait.since) >= limit)
     }
 }

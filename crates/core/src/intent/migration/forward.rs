@@ -246,15 +246,10 @@ impl Operation<'_> {
     /// A source that has stopped, and whose operator has said all about it, leaves no other handle than it has: waiting only
     /// makes it longer that nobody runs.
     fn no_handle(&self, why: String) -> Interrupt {
-        let why = self.without_secrets(why);
-        let waited = self.status.common.waiting_for.as_ref();
-        let since = waited.filter(|wait| wait.reason == why).map(|wait| wait.since);
-        match since {
-            Some(since) if self.input.now.duration_since(since) >= PATIENCE => {
-                go_back(format!("no state that could be handed over: {why}"))
-            }
-            _ => Interrupt::Wait(why),
+        if self.has_waited(&why, PATIENCE) {
+            return go_back(format!("no state that could be handed over: {why}"));
         }
+        Interrupt::Wait(why)
     }
 
     /// The target runs from the captured handle.

@@ -52,11 +52,7 @@ impl Operation<'_> {
             return Ok(());
         };
         let why = format!("{cluster} to be seen: its replicas can't be counted");
-        let wait = self.status.common.waiting_for.as_ref();
-        let waited = wait
-            .filter(|wait| wait.reason == why)
-            .is_some_and(|wait| self.input.now.duration_since(wait.since) >= UNSEEN);
-        Err(if waited {
+        Err(if self.has_waited(&why, UNSEEN) {
             Interrupt::Fail(vec![Finding::new(
                 "ClusterUnseen",
                 format!("{cluster} can't be looked into, and the shift has not begun"),
