@@ -250,11 +250,15 @@ impl Operation<'_> {
         self.claim_is_ours()?;
         self.requested()?;
         self.moved()?;
-        // Before whatever may wait, too: what is known last is what a failover goes on from.
-        if self.journal()?.writer.is_some()
-            && let Err(Interrupt::Requeue) = self.note_last_known()
-        {
-            return Err(Interrupt::Requeue);
+        // Before whatever may wait: what is known last is what a failover goes on from. Why it can't be noted is told when the guard
+        // stands as it should.
+        let noted = if self.journal()?.writer.is_some() {
+            self.note_last_known()
+        } else {
+            Ok(())
+        };
+        if matches!(noted, Err(Interrupt::Requeue)) {
+            return noted;
         }
         self.not_paused()?;
         self.take_in_guests()?;
@@ -263,7 +267,7 @@ impl Operation<'_> {
         self.look_after_old_copies()?;
         self.note_replaced()?;
         self.drop_carry()?;
-        self.note_last_known()?;
+        noted?;
         self.record_last_known()?;
         self.lend()?;
         Ok(())
