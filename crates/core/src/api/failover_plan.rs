@@ -626,7 +626,6 @@ pub struct Flight {
 
 impl Intent for FailoverPlan {
     const KIND: &'static str = "FailoverPlan";
-    const SECRETS: &'static [&'static str] = &["/status/journal/secrets"];
     type Rank = (u32, u32, u64, bool, Option<Timestamp>);
 
     fn rank(status: &FailoverPlanStatus) -> Self::Rank {
@@ -639,6 +638,12 @@ impl Intent for FailoverPlan {
             flight.is_some_and(|flight| flight.state.is_some()),
             status.last_known.as_ref().map(|known| known.at),
         )
+    }
+
+    fn forget_secrets(status: &mut FailoverPlanStatus) {
+        if let Some(journal) = &mut status.journal {
+            journal.secrets = SecretHandles::default();
+        }
     }
 }
 

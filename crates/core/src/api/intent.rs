@@ -31,14 +31,14 @@ pub trait Intent:
     /// Where in an object templates stand, as JSON pointers: they are in Git as they are, and in a record without their secrets.
     const TEMPLATES: &'static [&'static str] = &[];
 
-    /// Where in an object the values of secret handles stand, as JSON pointers: no record has them.
-    const SECRETS: &'static [&'static str] = &[];
-
     /// How far an attempt has come.
     type Rank: PartialOrd;
 
     /// Returns how far a status has come: of two copies of one intent, the one with the higher rank is the newer.
     fn rank(status: &Self::Status) -> Self::Rank;
+
+    /// Forgets the values of secret handles: no record has them.
+    fn forget_secrets(_status: &mut Self::Status) {}
 }
 
 /// Attempt, whether it has ended, how many phases there were: what kinds with nothing better go by.

@@ -441,7 +441,6 @@ impl Intent for Migration {
     const KIND: &'static str = "Migration";
     // The template change that goes along.
     const TEMPLATES: &'static [&'static str] = &["/status/journal/templateChange"];
-    const SECRETS: &'static [&'static str] = &["/status/journal/secrets"];
     type Rank = (u32, bool, u64, bool, usize);
 
     fn rank(status: &MigrationStatus) -> Self::Rank {
@@ -453,6 +452,12 @@ impl Intent for Migration {
             journal.is_some_and(|journal| journal.captured.is_some()),
             status.common.steps.len(),
         )
+    }
+
+    fn forget_secrets(status: &mut MigrationStatus) {
+        if let Some(journal) = &mut status.journal {
+            journal.secrets = SecretHandles::default();
+        }
     }
 }
 

@@ -5,8 +5,7 @@ use serde_json::{Value, json};
 use sha2::{Digest, Sha256};
 
 use crate::api::{
-    self, FailoverPlan, FailoverPlanStatus, Intent, Journal, MigrationSpec, MigrationStatus, Phase,
-    SecretHandles,
+    self, FailoverPlan, FailoverPlanStatus, Intent, Journal, Migration, MigrationSpec, MigrationStatus, Phase,
 };
 use crate::redact;
 use cutover_karmada::name::{ClusterName, ObjectKey};
@@ -25,9 +24,7 @@ pub struct Record {
 impl Record {
     /// Returns what Git gets of an attempt.
     pub fn new(uid: &str, spec: MigrationSpec, mut status: MigrationStatus) -> Self {
-        if let Some(journal) = &mut status.journal {
-            journal.secrets = SecretHandles::default();
-        }
+        Migration::forget_secrets(&mut status);
         Self {
             uid: Some(uid.to_owned()),
             spec,
@@ -77,7 +74,8 @@ impl Kept {
         let mut plan = FailoverPlan::new(input.name, input.spec.clone());
         plan.metadata.namespace = input.namespace.map(str::to_owned);
         plan.metadata.uid = Some(input.uid.to_owned());
-        let status = Self::without_secrets(status.clone());
+        let mut status = status.clone();
+        FailoverPlan::forget_secrets(&mut status);
         plan.status = Some(status.clone());
         Self {
             intent: ObjectKey {
@@ -91,13 +89,6 @@ impl Kept {
             status,
             news: news.to_owned(),
         }
-    }
-
-    fn without_secrets(mut status: FailoverPlanStatus) -> FailoverPlanStatus {
-        if let Some(journal) = &mut status.journal {
-            journal.secrets = SecretHandles::default();
-        }
-        status
     }
 }
 
@@ -114,23 +105,20 @@ pub fn document<I: Intent>(intent: &I) -> Value {
     if let Some(namespace) = &meta.namespace {
         metadata["namespace"] = json!(namespace);
     }
+    let mut status = intent.status().cloned();
+    if let Some(status) = &mut status {
+        I::forget_secrets(status);
+    }
     let mut document = json!({
         "apiVersion": api::API_VERSION,
         "kind": I::KIND,
         "metadata": metadata,
         "spec": intent.spec(),
-        "status": intent.status(),
+        "status": status,
     });
     for pointer in I::TEMPLATES {
         if let Some(templates) = document.pointer_mut(pointer) {
             *templates = redact::kept(templates);
-        }
-    }
-    for pointer in I::SECRETS {
-        if let Some((parent, field)) = pointer.rsplit_once('/')
-            && let Some(Value::Object(fields)) = document.pointer_mut(parent)
-        {
-            fields.shift_remove(field);
         }
     }
     document
@@ -200,19 +188,36 @@ mod tests {
             "workload": {"apiVersion": "flink.apache.org/v1beta1", "kind": "FlinkDeployment", "name": "orders"}, "to": "west",
         }))
         .unwrap();
-        let binding = serde_json::from_value(json!({"name": "orders", "uid": "u", "id": "i"})).unwrap();
         let profile = crate::profile::built_in().unwrap()[0].spec.clone();
+        let binding = json!({"name": "orders", "uid": "u", "id": "i"});
+        let guarded = json!({"workload": spec.workload});
+        let mut plan = FailoverPlan::new("guard", serde_json::from_value(guarded).unwrap());
+        let journal = json!({
+            "spec": plan.spec, "profile": profile, "binding": binding, "templateUid": "t", "round": 1, "seq": 1, "writer": "east",
+        });
+        let mut journal: api::FailoverJournal = serde_json::from_value(journal).unwrap();
+        journal.secrets.add("C4n4ry");
+        plan.status = Some(FailoverPlanStatus {
+            journal: Some(journal),
+            ..FailoverPlanStatus::default()
+        });
+        let binding = serde_json::from_value(binding).unwrap();
         let mut journal = Journal::begin(&spec, profile, "east".into(), binding);
         journal.secrets.add("C4n4ry");
         let status = MigrationStatus {
             journal: Some(journal),
             ..MigrationStatus::default()
         };
-        let mut migration = api::Migration::new("move", spec.clone());
+        let mut migration = Migration::new("move", spec.clone());
         migration.status = Some(status.clone());
         let record = serde_json::to_string(&Record::new("uid", spec, status)).unwrap();
-        for text in [document(&migration).to_string(), record] {
-            assert!(text.contains(r#""source":"east""#), "{text}");
+        let source = r#""source":"east""#;
+        for (text, part) in [
+            (document(&migration).to_string(), source),
+            (record, source),
+            (document(&plan).to_string(), r#""writer":"east""#),
+        ] {
+            assert!(text.contains(part), "{text}");
             assert!(!text.contains("C4n4ry"), "{text}");
         }
     }
