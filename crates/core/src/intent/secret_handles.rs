@@ -4,12 +4,33 @@ use std::collections::BTreeSet;
 
 use serde_json::Value;
 
-use crate::api::{Common, SecretHandles, is_reference};
+use crate::api::{Common, SecretHandles, WorkloadProfileSpec, is_reference};
 use crate::profile::Profile;
+
+/// Brings the values up to what a journal knows by the end of a pass, and hides them in what its status tells. `handles`: what a copy
+/// may still be given; `copies`: what may show the values of those that are new.
+pub(super) fn settle<'o, 'h>(
+    known: &mut SecretHandles,
+    profile: &WorkloadProfileSpec,
+    common: &mut Common,
+    handles: impl Iterator<Item = &'h String>,
+    copies: impl IntoIterator<Item = &'o Value>,
+) {
+    if !profile.has_secrets() {
+        return;
+    }
+    let Ok(profile) = Profile::compile("journal", profile) else {
+        return;
+    };
+    // What is forgotten now may stand in what is said now, and what is known from now on as well.
+    hide_in(known, common);
+    keep(known, handles, &profile, copies);
+    hide_in(known, common);
+}
 
 /// Keeps the values that handles of a journal stand for, and no others. One that is not known yet is looked for in the copies: it
 /// stands in the one in which the handle was seen, in the same pass.
-pub(super) fn keep<'o, 'h>(
+fn keep<'o, 'h>(
     known: &mut SecretHandles,
     handles: impl Iterator<Item = &'h String>,
     profile: &Profile,
@@ -26,7 +47,7 @@ pub(super) fn keep<'o, 'h>(
 }
 
 /// Hides the values in what a status tells people: servers, operators and kubelets quote what they refuse.
-pub(super) fn hide_in(known: &SecretHandles, common: &mut Common) {
+fn hide_in(known: &SecretHandles, common: &mut Common) {
     if known.is_empty() {
         return;
     }

@@ -4,22 +4,15 @@ use std::collections::BTreeMap;
 
 use super::Operation;
 use crate::intent::secret_handles;
-use crate::profile::Profile;
 
 impl Operation<'_> {
     /// Keeps the values of the handles that the plan knows.
     pub(super) fn keep_secrets(&mut self) {
         let around = self.around();
         let known = self.status.last_known.as_ref().map(|known| &known.values);
-        let journal = self.status.journal.as_mut();
-        let Some(journal) = journal.filter(|journal| journal.profile.has_secrets()) else {
+        let Some(journal) = &mut self.status.journal else {
             return;
         };
-        let Ok(profile) = Profile::compile("journal", &journal.profile) else {
-            return;
-        };
-        // What is forgotten now may stand in what is said now, and what is known from now on as well.
-        secret_handles::hide_in(&journal.secrets, &mut self.status.common);
         let state = journal.flight.as_ref().and_then(|flight| flight.state.as_ref());
         let all = [known, journal.carried.as_ref(), state.map(|state| &state.values)];
         let handles = all.into_iter().flatten().flat_map(BTreeMap::values);
@@ -27,8 +20,13 @@ impl Operation<'_> {
         let copies = members.filter_map(|member| member.object.get().ok()?.as_ref());
         let beside = self.input.snapshot.beside.values().flat_map(BTreeMap::values);
         let beside = beside.filter_map(|objects| objects.get().ok()).flatten();
-        secret_handles::keep(&mut journal.secrets, handles, &profile, copies.chain(beside));
-        secret_handles::hide_in(&journal.secrets, &mut self.status.common);
+        secret_handles::settle(
+            &mut journal.secrets,
+            &journal.profile,
+            &mut self.status.common,
+            handles,
+            copies.chain(beside),
+        );
     }
 
     /// Returns whether a copy can be given these handles. After a control plane was built anew from Git those that are secrets can't

@@ -2,7 +2,6 @@
 
 use super::{Operation, Phase};
 use crate::intent::secret_handles;
-use crate::profile::Profile;
 
 impl Operation<'_> {
     /// Keeps the values of the handles that a copy may still be given. They go with the success of the move, unless the one that
@@ -10,15 +9,9 @@ impl Operation<'_> {
     pub(super) fn keep_secrets(&mut self) {
         let snapshot = self.snapshot();
         let is_done = self.status.phase == Phase::Completed;
-        let journal = self.status.journal.as_mut();
-        let Some(journal) = journal.filter(|journal| journal.profile.has_secrets()) else {
+        let Some(journal) = &mut self.status.journal else {
             return;
         };
-        let Ok(profile) = Profile::compile("journal", &journal.profile) else {
-            return;
-        };
-        // What is forgotten now may stand in what is said now, and what is known from now on as well.
-        secret_handles::hide_in(&journal.secrets, &mut self.status.common);
         let stay = !is_done || journal.lender.is_some();
         let captured = journal.captured.iter();
         let handles = captured
@@ -27,10 +20,15 @@ impl Operation<'_> {
             .filter(|_| stay);
         let members = snapshot.members.values();
         let copies = members.filter_map(|member| member.object.get().ok()?.as_ref());
-        secret_handles::keep(&mut journal.secrets, handles, &profile, copies);
+        secret_handles::settle(
+            &mut journal.secrets,
+            &journal.profile,
+            &mut self.status.common,
+            handles,
+            copies,
+        );
         if let Some(back) = &mut journal.roll_back {
             back.reason = journal.secrets.hidden(&back.reason);
         }
-        secret_handles::hide_in(&journal.secrets, &mut self.status.common);
     }
 }
