@@ -10,9 +10,11 @@ use super::custody::Due;
 use super::effect::Effect;
 use super::proof::NotProved;
 use super::seen::NotKnown;
+use super::warnings::{self, Warned};
 use super::{Input, Step, Trouble};
 use crate::api::{Finding, Lifecycle, Offer, Opening, Progress, SecretHandles, WaitCode, Window};
 use crate::profile;
+use cutover_karmada::name::ClusterName;
 
 /// A time that comes is waited for at least as long, because clocks are coarse.
 pub(super) const BRIEF: Duration = Duration::from_millis(10);
@@ -348,6 +350,12 @@ impl<'a, K: Kind> Operation<'a, K> {
             Some(secrets) if !secrets.is_empty() => secrets.hidden(&said),
             _ => said,
         }
+    }
+
+    /// Returns the last warning about the copy in a cluster: see [`warnings::newest`].
+    pub(super) fn newest_warning(&self, cluster: &ClusterName, warned: Option<&Warned>) -> Option<String> {
+        let before = self.input.status.waiting_for();
+        warnings::newest(cluster, warned, before, |said| self.without_secrets(said))
     }
 
     /// Says what is wrong, and waits until it is so no more.

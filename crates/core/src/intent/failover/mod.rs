@@ -44,7 +44,6 @@ use super::effect::Effect;
 use super::operation::{self, Kind, Next, Outcome, Wait};
 use super::record::Kept;
 use super::seen::Seen;
-use super::warnings;
 use crate::api::{
     Capture, ClaimOwner, FailoverApproval, FailoverGate, FailoverPhase as Phase, FailoverPlan,
     FailoverPlanSpec, FailoverPlanStatus, Finding, OpenQuestion, SecretHandles, WaitCode, WorkloadRef,
@@ -194,9 +193,7 @@ impl Kind for FailoverPlan {
     fn last_warning(operation: &Operation<'_>) -> Option<String> {
         let around = operation.around();
         let cluster = troubled(&operation.status, around, operation.input.now)?;
-        let before = operation.input.status.common.waiting_for.as_ref();
-        let hide = |said| operation.without_secrets(said);
-        warnings::newest(&cluster, around.warned.as_ref(), before, hide)
+        operation.newest_warning(&cluster, around.warned.as_ref())
     }
 
     fn is_paused(operation: &Operation<'_>) -> bool {

@@ -7,7 +7,7 @@ use super::{Input, Interrupt, Operation, Phase, go_back, step};
 use crate::api::{OnFailure, quoted};
 use crate::intent::check;
 use crate::intent::proof::{Healthy, NotProved};
-use crate::intent::warnings::{self, WARNS_AFTER};
+use crate::intent::warnings::WARNS_AFTER;
 use crate::redact;
 use cutover_karmada::name::ClusterName;
 
@@ -154,9 +154,7 @@ impl Operation<'_> {
 
     /// Returns the last warning about the copy that is waited for.
     pub(super) fn last_warning(&self) -> Option<String> {
-        let before = self.input.status.common.waiting_for.as_ref();
-        let hide = |said| self.without_secrets(said);
-        warnings::newest(&self.troubled()?, self.snapshot().warned.as_ref(), before, hide)
+        self.newest_warning(&self.troubled()?, self.snapshot().warned.as_ref())
     }
 
     /// A target of which its operator says that it has failed isn't waited for: nobody else runs meanwhile.

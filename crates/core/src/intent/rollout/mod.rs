@@ -31,7 +31,7 @@ use super::operation::{self, Kind, Next, Outcome, Wait};
 use super::other_managers::OtherManager;
 use super::seen::{NotKnown, Seen};
 use super::snapshot::{Member, Sampled};
-use super::warnings::{self, WARNS_AFTER, Warned};
+use super::warnings::{WARNS_AFTER, Warned};
 use crate::api::{
     Finding, Rollout, RolloutCluster, RolloutClusterState as State, RolloutPhase as Phase, RolloutRevision,
     RolloutSpec, RolloutStatus, watched,
@@ -175,9 +175,7 @@ impl Kind for Rollout {
 
     fn last_warning(operation: &Operation<'_>) -> Option<String> {
         let cluster = troubled(&operation.status, operation.input.now)?;
-        let before = operation.input.status.common.waiting_for.as_ref();
-        let hide = |said| operation.without_secrets(said);
-        warnings::newest(&cluster, operation.snapshot().warned.as_ref(), before, hide)
+        operation.newest_warning(&cluster, operation.snapshot().warned.as_ref())
     }
 
     fn close(operation: &mut Operation<'_>) {

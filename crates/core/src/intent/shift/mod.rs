@@ -36,7 +36,7 @@ use super::operation::{self, Kind, Outcome, Wait};
 use super::other_managers::OtherManager;
 use super::scalers::Scaler;
 use super::seen::{NotKnown, Seen};
-use super::warnings::{self, Warned};
+use super::warnings::Warned;
 use crate::api::{
     Finding, Guard, OnFailure, ReplicaShift, ReplicaShiftSpec, ReplicaShiftStatus, ShiftBack,
     ShiftPhase as Phase, Suspension, WaitCode,
@@ -202,9 +202,7 @@ impl Kind for ReplicaShift {
     fn last_warning(operation: &Operation<'_>) -> Option<String> {
         let snapshot = operation.snapshot();
         let cluster = troubled(&operation.status, snapshot, operation.input.now)?;
-        let before = operation.input.status.common.waiting_for.as_ref();
-        let hide = |said| operation.without_secrets(said);
-        warnings::newest(&cluster, snapshot.warned.as_ref(), before, hide)
+        operation.newest_warning(&cluster, snapshot.warned.as_ref())
     }
 
     fn sweep(operation: &mut Operation<'_>) -> Result<(), Interrupt> {
