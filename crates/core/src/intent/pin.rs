@@ -15,6 +15,7 @@ use std::fmt;
 use std::sync::Arc;
 
 pub use named::{Holds, Named};
+pub(super) use place::besides;
 pub use place::{lists_of, unfit};
 pub use trial::{Failed, HERE, Role, has_to_stay, trial};
 

@@ -3,7 +3,7 @@
 use super::{Interrupt, Operation, PATIENCE, Phase, guests, question};
 use crate::api::{ClaimOwner, FailoverGate, Finding, PatchOp};
 use crate::intent::custody::{self, Custody, Gives, Granted, Patience, Standing, Terms, Unmarked};
-use crate::intent::pin::{Holds, Pin, Says, Token, Writer};
+use crate::intent::pin::{Holds, Pin, Says, Token, Writer, besides};
 use crate::intent::proof::{Inert, NotProved, Sole};
 use crate::profile::{Action, Site, Variables};
 use cutover_karmada::name::ClusterName;
@@ -294,8 +294,7 @@ impl<'a> Operation<'a> {
             };
             let again = profile.patches(Action::RestartFrom, &variables)?;
             // One that is deleted and made anew has no state of its own, and starts as a first one does.
-            carry.retain(|start| again.iter().all(|patch| patch.path != start.path));
-            carry.extend(again);
+            carry = besides(carry, again);
         }
         Ok(Token {
             may_run: journal.writer.clone().map_or(Writer::Nobody, Writer::Only),

@@ -442,9 +442,6 @@ impl<'a> Operation<'a> {
         }
         // A copy that is deleted and made anew, now or later, has no state of its own: it starts as a first one does. One that
         // is still the same isn't asked.
-        let mut carried = profile.patches(Action::Start, variables)?;
-        carried.retain(|start| restart.iter().all(|patch| patch.path != start.path));
-        carried.extend(restart);
-        Ok(carried)
+        Ok(pin::besides(profile.patches(Action::Start, variables)?, restart))
     }
 }

@@ -1,6 +1,7 @@
 //! Patches that Karmada can't apply to a template: a pin with one of them keeps everything from a cluster, and nothing says so but a
 //! marker that never comes.
 
+use std::borrow::Borrow;
 use std::collections::BTreeMap;
 
 use serde_json::Value;
@@ -16,12 +17,7 @@ type Rules<'p> = Vec<Vec<&'p PatchOp>>;
 /// started.
 pub fn lists_of<'p>(profile: &'p WorkloadProfileSpec, changes: &'p [PatchOp]) -> Vec<Rules<'p>> {
     let all = |list: &'p [PatchOp]| list.iter().collect::<Vec<_>>();
-    // A copy that was made again has no state of its own: it gets what a first one does besides.
-    let again = |list: &'p [PatchOp]| {
-        let is_other = |start: &&PatchOp| list.iter().all(|patch| patch.path != start.path);
-        let start = profile.start.iter().filter(is_other);
-        start.chain(list).collect::<Vec<_>>()
-    };
+    let again = |list: &'p [PatchOp]| besides(all(&profile.start), all(list));
     vec![
         vec![all(&profile.hold), all(&profile.suspend)],
         vec![all(changes)],
@@ -31,6 +27,20 @@ pub fn lists_of<'p>(profile: &'p WorkloadProfileSpec, changes: &'p [PatchOp]) ->
         vec![all(&profile.restart_from)],
         vec![again(&profile.restart_from)],
     ]
+}
+
+/// Returns what a copy is started again with that may be made anew, now or later: without a state of its own it gets what a first one
+/// does besides.
+pub(in crate::intent) fn besides<P: Borrow<PatchOp>>(mut start: Vec<P>, again: Vec<P>) -> Vec<P> {
+    start.retain(|start| {
+        let start: &PatchOp = start.borrow();
+        again.iter().all(|patch| {
+            let patch: &PatchOp = patch.borrow();
+            patch.path != start.path
+        })
+    });
+    start.extend(again);
+    start
 }
 
 /// Returns what in these lists can't be applied to a template, each thing once.
