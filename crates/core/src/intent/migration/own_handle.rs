@@ -17,7 +17,7 @@ impl Operation<'_> {
             return Ok(());
         }
         let goes_on = self.assumed(Fact::From, source).is_some();
-        let may_have_run = self.may_have_run_since(source);
+        let may_have_run = self.may_have_run_since(source)?;
         let journal = self.journal()?;
         let captured = journal.captured.as_ref();
         let is_anothers = captured.is_some_and(|captured| captured.from != *source) && !goes_on;
@@ -111,13 +111,9 @@ impl Operation<'_> {
 
     /// Returns whether a source may have written after what the journal has of it: it was given the token on the way back, two
     /// copies may have run, or the journal has forgotten something.
-    fn may_have_run_since(&self, source: &ClusterName) -> bool {
-        let was_let_run = self
-            .status
-            .journal
-            .as_ref()
-            .is_none_or(|journal| journal.offered.contains_key(source));
-        was_let_run || self.is_lapse().unwrap_or(true) || self.went_back()
+    fn may_have_run_since(&self, source: &ClusterName) -> Result<bool, Interrupt> {
+        let was_let_run = self.journal()?.offered.contains_key(source);
+        Ok(was_let_run || self.is_lapse()? || self.went_back())
     }
 
     fn went_back(&self) -> bool {
@@ -146,12 +142,12 @@ impl Operation<'_> {
         )))
     }
 
+    /// Says that a source whose stop has left no handle is waited for, where none is known from before.
     fn has_to_leave_a_handle(&self, source: &ClusterName, why: &str) -> Interrupt {
         let reason =
             format!("{why}: {source} can be started again only with the state handle that its stop leaves");
-        let none_is_known = self.journal().is_ok_and(|journal| journal.captured.is_none());
         let is_late = self.has_waited(&reason, LONG) || self.offers_before(Fact::FromNothing, source);
-        if !(none_is_known && is_late) {
+        if !is_late {
             return Interrupt::Wait(reason);
         }
         let offer = self.offer_at(
