@@ -299,33 +299,31 @@ impl Profile {
         (!keeps.unwrap_or(false)).then_some(selector)
     }
 
-    /// Returns the patches for an action with its variables filled in.
-    pub fn patches(&self, action: Action, variables: &Variables<'_>) -> Result<Vec<PatchOp>, Error> {
-        let patches = match action {
+    /// Returns the patches for an action as the profile lists them.
+    pub(crate) fn listed(&self, action: Action) -> &[PatchOp] {
+        match action {
             Action::Hold => &self.0.spec.hold,
             Action::Suspend => &self.0.spec.suspend,
             Action::Start => &self.0.spec.start,
             Action::Restart => &self.0.spec.restart,
             Action::RestartFrom => &self.0.spec.restart_from,
-        };
-        Self::filled(patches, variables)
+        }
     }
 
-    /// Returns what lets a first copy run as its template says: without what names a state handle.
-    pub fn start_from_nothing(&self, variables: &Variables<'_>) -> Result<Vec<PatchOp>, Error> {
-        let patches = self.0.spec.start.iter();
+    /// Returns the patches for an action with its variables filled in.
+    pub fn patches(&self, action: Action, variables: &Variables<'_>) -> Result<Vec<PatchOp>, Error> {
+        Self::filled(self.listed(action), variables)
+    }
+
+    /// Returns what lets a copy run as its template says: of the patches for an action, those that name no state handle.
+    pub fn from_nothing(&self, action: Action, variables: &Variables<'_>) -> Result<Vec<PatchOp>, Error> {
+        let patches = self.listed(action).iter();
         Self::filled(patches.filter(|patch| !patch.names_a_handle()), variables)
     }
 
     /// Returns whether a copy that ran before is started again with the state handle that its own stop has left.
     pub fn restarts_by_handle(&self) -> bool {
         self.0.spec.restart.iter().any(PatchOp::names_a_handle)
-    }
-
-    /// Returns what lets a copy that ran before run again as its template says: without what names a state handle.
-    pub fn restart_from_nothing(&self, variables: &Variables<'_>) -> Result<Vec<PatchOp>, Error> {
-        let patches = self.0.spec.restart.iter();
-        Self::filled(patches.filter(|patch| !patch.names_a_handle()), variables)
     }
 
     fn filled<'p>(

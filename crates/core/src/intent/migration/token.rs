@@ -415,7 +415,7 @@ impl<'a> Operation<'a> {
         };
         if *writer == journal.target {
             let start = if self.begins_from_nothing(writer)? {
-                profile.start_from_nothing(variables)?
+                profile.from_nothing(Action::Start, variables)?
             } else {
                 profile.patches(Action::Start, variables)?
             };
@@ -433,7 +433,7 @@ impl<'a> Operation<'a> {
             Action::Restart
         };
         let restart = if self.begins_from_nothing(writer)? {
-            profile.restart_from_nothing(variables)?
+            profile.from_nothing(Action::Restart, variables)?
         } else {
             profile.patches(action, variables)?
         };

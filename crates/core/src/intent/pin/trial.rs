@@ -131,19 +131,11 @@ fn token(
 
 /// Says which patch it is that can't be filled in.
 fn unfilled(profile: &Profile, action: Action, list: &str, error: &profile::Error) -> Failed {
-    let spec = profile.spec();
-    let patches = match action {
-        Action::Hold => &spec.hold,
-        Action::Suspend => &spec.suspend,
-        Action::Start => &spec.start,
-        Action::Restart => &spec.restart,
-        Action::RestartFrom => &spec.restart_from,
-    };
     let names_it = |patch: &PatchOp| match (error, &patch.value) {
         (profile::Error::Variable(name), Some(value)) => value.to_string().contains(&format!("${{{name}}}")),
         _ => false,
     };
-    let pointer = match patches.iter().position(names_it) {
+    let pointer = match profile.listed(action).iter().position(names_it) {
         Some(index) => format!("/spec/{list}/{index}"),
         None => format!("/spec/{list}"),
     };
