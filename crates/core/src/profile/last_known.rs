@@ -9,8 +9,8 @@ use serde_json::Value;
 use super::expression::{Expression, pattern};
 use super::path::Path;
 use super::template::{Site, Variables};
-use super::{Error, Mistake, text_at};
-use crate::api::{HandleObjects, LastKnownRule, WorkloadProfileSpec, reference};
+use super::{Error, Mistake, shown, text_at};
+use crate::api::{HandleObjects, LastKnownRule, WorkloadProfileSpec};
 use cutover_karmada::LabelSelector;
 
 /// When an object was created, if a rule about others than the copy says nothing else.
@@ -93,12 +93,11 @@ impl KnownRule {
         let Some(value) = text_at(object, &self.path)? else {
             return Ok(None);
         };
-        let pattern = self.run.as_ref();
-        if !pattern.is_none_or(|pattern| is_of_run(pattern, &value, run)) {
+        if self.made(&value, run) == Some(false) {
             return Ok(None);
         }
         let at = self.newest_by.as_ref().and_then(|path| time_at(object, path));
-        let value = if self.secret { reference(&value) } else { value };
+        let value = shown(self.secret, value);
         Ok(Some(Shown { value, at }))
     }
 

@@ -120,13 +120,6 @@ struct Rule {
     valid: Option<Expression>,
 }
 
-impl Rule {
-    /// Returns a handle as it may be shown and kept.
-    fn shown(&self, handle: String) -> String {
-        if self.secret { reference(&handle) } else { handle }
-    }
-}
-
 /// How many compiled profiles are kept: a control plane has a few, whatever the number of its workloads.
 const KEPT: usize = 32;
 
@@ -387,7 +380,7 @@ impl Profile {
         for rule in &self.0.capture {
             match handle_at(object, rule)? {
                 Some(value) => {
-                    let value = rule.shown(value);
+                    let value = shown(rule.secret, value);
                     if let Some(valid) = &rule.valid
                         && !valid.holds(object)?
                     {
@@ -450,7 +443,7 @@ impl Profile {
         let mut values = BTreeMap::new();
         for rule in &self.0.capture {
             if let Some(value) = text_at(object, &rule.path)? {
-                values.insert(rule.name.clone(), rule.shown(value));
+                values.insert(rule.name.clone(), shown(rule.secret, value));
             }
         }
         Ok(values)
@@ -463,13 +456,7 @@ impl Profile {
             .in_use
             .as_ref()
             .map_or(Ok(None), |path| text_at(object, path))?;
-        Ok(found.map(|handle| {
-            if self.0.uses_secret {
-                reference(&handle)
-            } else {
-                handle
-            }
-        }))
+        Ok(found.map(|handle| shown(self.0.uses_secret, handle)))
     }
 
     /// Returns what identifies the current run of a copy, where the profile can tell.
@@ -479,6 +466,11 @@ impl Profile {
             .as_ref()
             .map_or(Ok(None), |path| text_at(object, path))
     }
+}
+
+/// Returns a handle as it may be shown and kept.
+fn shown(is_secret: bool, handle: String) -> String {
+    if is_secret { reference(&handle) } else { handle }
 }
 
 /// Returns whether the handle that a running copy shows to be in use is a secret: it is compared with the first that every stop leaves.
