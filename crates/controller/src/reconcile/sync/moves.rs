@@ -5,6 +5,7 @@ use serde_json::Value;
 
 use super::Sync;
 use super::gate::list;
+use super::successors::Ahead;
 use cutover_cluster::{Exactly, Mode, Written};
 use cutover_core::api::{self, PolicyName, SYNC_MANAGER};
 use cutover_core::config::Migrations;
@@ -189,11 +190,12 @@ impl Sync {
         }
         self.check_settings(revision).await;
         self.moves_in_doubt = self.doubt_elsewhere(revision).is_some();
+        let mut ahead = Ahead::new();
         for (live, driven) in &own {
             let waits = || own.iter().any(|(_, other)| driven.comes_after(other));
             let may_turn = driven.is_under_way() && !driven.asks_to_abort();
             let overtaken = if may_turn || driven.has_failed() {
-                self.overtaken_by(driven).await
+                self.overtaken_by(driven, &mut ahead).await
             } else {
                 None
             };

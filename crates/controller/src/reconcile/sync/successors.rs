@@ -25,6 +25,9 @@ const POLICY_GROUP: &str = "policy.karmada.io";
 
 type Policies = BTreeMap<PolicyName, PropagationSpec>;
 
+/// The policies as they will be, by the namespace of the workloads that they are for: what one look finds once. `None`: that isn't known.
+pub(super) type Ahead = BTreeMap<Option<String>, tokio::sync::OnceCell<Option<Policies>>>;
+
 impl Sync {
     /// Returns the moves that a refused change of a policy calls for, or why a person has to decide.
     pub(super) fn called_for(
@@ -110,7 +113,7 @@ impl Sync {
     }
 
     /// Returns why a Migration is to move its workload no more: what it was set off for isn't so by now. What isn't known doesn't count.
-    pub(super) async fn overtaken_by(&self, driven: &Driven<'_>) -> Option<&'static str> {
+    pub(super) async fn overtaken_by(&self, driven: &Driven<'_>, ahead: &mut Ahead) -> Option<&'static str> {
         let key = driven.policy.key();
         let seen = driven
             .workload()
@@ -140,20 +143,24 @@ impl Sync {
         };
         match &driven.successor {
             Some(successor) => {
-                self.succeeded_otherwise(driven, successor, template.as_deref())
+                self.succeeded_otherwise(driven, successor, template.as_deref(), ahead)
                     .await
             }
-            None => self.left_to_another(driven, template.as_deref()?).await,
+            None => self.left_to_another(driven, template.as_deref()?, ahead).await,
         }
     }
 
     /// The same, of a Migration whose policy has left Git since: then what counts is where the workload is placed by what is left.
-    async fn left_to_another(&self, driven: &Driven<'_>, template: &Value) -> Option<&'static str> {
+    async fn left_to_another(
+        &self,
+        driven: &Driven<'_>,
+        template: &Value,
+        ahead: &mut Ahead,
+    ) -> Option<&'static str> {
         let namespace = driven.namespace();
-        let namespaces = BTreeSet::from([None, namespace]);
-        let to_be = self.to_be(self.live_policies(&namespaces).await?, &namespaces);
+        let to_be = self.ahead(ahead, namespace).await?;
         let owner = claimed_by(template);
-        let by = Selecting::new(owner.as_ref(), namespace, template, &to_be).certain(self.preempts());
+        let by = Selecting::new(owner.as_ref(), namespace, template, to_be).certain(self.preempts());
         let Ok(Some((name, _))) = by else {
             return Some(driven::LEFT);
         };
@@ -170,6 +177,7 @@ impl Sync {
         driven: &Driven<'_>,
         successor: &PolicyName,
         template: Option<&Value>,
+        ahead: &mut Ahead,
     ) -> Option<&'static str> {
         let key = successor.key();
         let in_git = self.placed.objects.get(&key).map(|entry| entry.value());
@@ -186,13 +194,12 @@ impl Sync {
             return Some(driven::OVERTAKEN);
         }
         let (template, namespace) = (template?, driven.namespace());
-        let namespaces = BTreeSet::from([None, namespace]);
-        let to_be = self.to_be(self.live_policies(&namespaces).await?, &namespaces);
+        let to_be = self.ahead(ahead, namespace).await?;
         if !to_be.contains_key(successor) {
             return None;
         }
         let owner = claimed_by(template);
-        let selecting = Selecting::new(owner.as_ref(), namespace, template, &to_be);
+        let selecting = Selecting::new(owner.as_ref(), namespace, template, to_be);
         if matches!(selecting.certain(self.preempts()), Ok(Some((name, _))) if name == successor) {
             return None;
         }
@@ -229,6 +236,17 @@ impl Sync {
     fn is_listed(&self, kind: &str) -> bool {
         let state = self.observer.state(POLICY_GROUP, kind);
         matches!(state, Some(KindState::Synced { .. }))
+    }
+
+    /// Returns the policies as they will be for the workloads of a namespace; `None`: not all of those that there are can be told.
+    async fn ahead<'o>(&self, ahead: &'o mut Ahead, namespace: Option<&str>) -> Option<&'o Policies> {
+        let known = ahead.entry(namespace.map(str::to_owned)).or_default();
+        let look = || async {
+            let namespaces = BTreeSet::from([None, namespace]);
+            let live = self.live_policies(&namespaces).await?;
+            Some(self.to_be(live, &namespaces))
+        };
+        known.get_or_init(look).await.as_ref()
     }
 
     /// Returns the policies as they will be: those that there are, without those that go, and those of Git as they will be applied, with
