@@ -1,6 +1,6 @@
 //! Which policy places a workload once all that Git says is carried out: where a policy goes, another one takes its workloads up.
 
-use std::cell::OnceCell;
+use std::cell::{OnceCell, RefCell};
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
@@ -57,9 +57,12 @@ impl Sync {
             let by = selecting(tenant, policies).certain(settings.preemption);
             by.ok().flatten().map(|(name, _)| name.clone())
         };
+        // It is asked for each workload, and the answer is the same for all.
+        let going: RefCell<BTreeMap<PolicyName, bool>> = RefCell::default();
         let goes = |policy: &PolicyName| {
             let lets_go = || is_let_go(ground, refusal, policy, known.get_or_init(&all_of_git));
-            self.is_certain_to_go(&policy.key()) && lets_go()
+            let is_to_go = || self.is_certain_to_go(&policy.key()) && lets_go();
+            *going.borrow_mut().entry(policy.clone()).or_insert_with(is_to_go)
         };
         driven::called_for(ground, refusal, (asked.policy, asked.spec), settings, to_be, goes)
     }
