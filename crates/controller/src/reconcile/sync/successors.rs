@@ -88,6 +88,11 @@ impl Sync {
             .map(|tenant| tenant.workload.namespace.as_deref())
             .chain([None])
             .collect();
+        // One that is not there can come from Git alone.
+        let mut in_git = self.in_git(&namespaces).into_iter();
+        if in_git.all(|(name, _)| ground.policies.contains_key(&name)) {
+            return None;
+        }
         let mut policies = self.to_be(ground.policies.clone(), &namespaces);
         policies.remove(policy);
         let by = own.filter_map(|tenant| selecting(tenant, &policies).governing(Preemption::Any));
@@ -257,23 +262,26 @@ impl Sync {
     fn to_be(&self, live: Policies, namespaces: &BTreeSet<Option<&str>>) -> Policies {
         let mut policies = live;
         policies.retain(|name, _| !self.is_leaving(&name.key()));
+        for (name, entry) in self.in_git(namespaces) {
+            let manifest = self.decider().dressed(&entry.manifest()).into_owned().value;
+            let wanted = match self.observer.get(&entry.key) {
+                Some(live) => overlay(&manifest, &live, SYNC_MANAGER),
+                None => manifest,
+            };
+            if let Ok(policy) = typed(&name, wanted) {
+                policies.insert(name, policy.spec);
+            }
+        }
+        policies
+    }
+
+    /// Returns the policies that Git has in some namespaces.
+    fn in_git(&self, namespaces: &BTreeSet<Option<&str>>) -> Vec<(PolicyName, &Entry)> {
+        let mut policies = Vec::new();
         for namespace in namespaces {
             let kind = meta::scoped_kind("PropagationPolicy", namespace.is_none());
-            for entry in self.placed.objects.of_namespace(POLICY_GROUP, &kind, *namespace) {
-                let named = policy_name(&entry.key);
-                let wanted = || {
-                    let manifest = self.decider().dressed(&entry.manifest()).into_owned().value;
-                    match self.observer.get(&entry.key) {
-                        Some(live) => overlay(&manifest, &live, SYNC_MANAGER),
-                        None => manifest,
-                    }
-                };
-                if let Some(name) = named
-                    && let Ok(policy) = typed(&name, wanted())
-                {
-                    policies.insert(name, policy.spec);
-                }
-            }
+            let entries = self.placed.objects.of_namespace(POLICY_GROUP, &kind, *namespace);
+            policies.extend(entries.filter_map(|entry| Some((policy_name(&entry.key)?, &**entry))));
         }
         policies
     }
