@@ -76,6 +76,11 @@ impl KindState {
     pub const fn is_settled(&self) -> bool {
         matches!(self, Self::Synced { .. } | Self::NotServed)
     }
+
+    /// Returns whether its objects have been listed once, or there can be none.
+    pub const fn was_listed(&self) -> bool {
+        !matches!(self, Self::Waiting | Self::Failing { synced_at: None, .. })
+    }
 }
 
 /// Namespace and name.

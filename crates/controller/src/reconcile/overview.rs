@@ -7,7 +7,7 @@ use jiff::Timestamp;
 use tokio::sync::watch;
 
 use super::sync::{LeftBehind, ObjectReport, ObjectResult, PruneReport, SyncReport};
-use cutover_cluster::{KindState, News, Observer};
+use cutover_cluster::{News, Observer};
 use cutover_core::api;
 use cutover_core::report::{
     HeldObject, LeftOverview, ObjectNote, Overview, Problem, SyncOverview, UnhealthyWorkload, WaitOverview,
@@ -89,12 +89,7 @@ impl Seen {
         let mut states = api::KINDS
             .iter()
             .filter_map(|kind| self.observer.state(api::GROUP, kind.name));
-        states.any(|state| {
-            matches!(
-                state,
-                KindState::Waiting | KindState::Failing { synced_at: None, .. }
-            )
-        })
+        states.any(|state| !state.was_listed())
     }
 
     pub(super) fn overview(&mut self) -> Overview {

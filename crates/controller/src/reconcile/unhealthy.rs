@@ -188,12 +188,7 @@ pub(super) async fn at_present(observer: &Observer) -> Unwell {
     observer
         .until(FIRST_LISTS, |observer| all(observer, KindState::is_settled))
         .await;
-    let was_listed = |state: &KindState| match state {
-        KindState::Synced { .. } | KindState::NotServed => true,
-        KindState::Failing { synced_at, .. } => synced_at.is_some(),
-        KindState::Waiting => false,
-    };
-    if !all(observer, was_listed) {
+    if !all(observer, KindState::was_listed) {
         return None;
     }
     let claims = observer.list(CLAIMS.0, CLAIMS.1);

@@ -205,17 +205,9 @@ fn watch(observer: &Observer, spec: &RolloutPolicySpec) -> Result<(), NotKnown> 
 
 fn settled(observer: &Observer, kind: &GroupKind) -> Result<(), NotKnown> {
     match observer.state(&kind.group, &kind.kind) {
-        Some(
-            KindState::Synced { .. }
-            | KindState::NotServed
-            | KindState::Failing {
-                synced_at: Some(_), ..
-            },
-        ) => Ok(()),
-        Some(KindState::Failing { why, synced_at: None }) => Err(NotKnown(why)),
-        Some(KindState::Waiting) | None => {
-            Err(NotKnown(format!("the list of {} has not come yet", kind.kind)))
-        }
+        Some(state) if state.was_listed() => Ok(()),
+        Some(KindState::Failing { why, .. }) => Err(NotKnown(why)),
+        _ => Err(NotKnown(format!("the list of {} has not come yet", kind.kind))),
     }
 }
 

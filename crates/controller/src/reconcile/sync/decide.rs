@@ -173,15 +173,9 @@ impl Decider<'_> {
         }
         match self.observer.state(&gvk.group, &gvk.kind) {
             // An old answer is good enough: applying is right whatever has changed since.
-            Some(
-                KindState::Synced { .. }
-                | KindState::NotServed
-                | KindState::Failing {
-                    synced_at: Some(_), ..
-                },
-            ) => None,
-            Some(KindState::Failing { why, synced_at: None }) => Some(why),
-            Some(KindState::Waiting) | None => Some(format!("the list of {} has not come yet", gvk.kind)),
+            Some(state) if state.was_listed() => None,
+            Some(KindState::Failing { why, .. }) => Some(why),
+            _ => Some(format!("the list of {} has not come yet", gvk.kind)),
         }
     }
 }
