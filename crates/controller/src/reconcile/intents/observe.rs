@@ -21,7 +21,7 @@ use cutover_core::intent::custody::canary_name;
 use cutover_core::intent::dependencies::{Presence, Reference};
 use cutover_core::intent::other_managers::OtherManager;
 use cutover_core::intent::scalers::{self, Scaler};
-use cutover_core::intent::snapshot::{Member, Sampled};
+use cutover_core::intent::snapshot::{Pod, Sampled};
 use cutover_core::intent::warnings::{self, Warned};
 use cutover_core::intent::{self, Seen, Snapshot, migration};
 use cutover_core::profile::{self, Misfit, Profile};
@@ -178,14 +178,14 @@ pub(super) async fn warnings(parts: &Parts, status: &MigrationStatus, snapshot: 
     let Ok(member) = snapshot.member(target) else {
         return Vec::new();
     };
-    let said = warnings_in(parts, target, &snapshot.workload, member).await;
+    let said = warnings_in(parts, target, &snapshot.workload, &member.object, &member.pods).await;
     said.unwrap_or_default()
 }
 
 /// Reads what the Events of a cluster say of a copy that a phase has waited for long. What can't be read isn't told.
 pub(super) async fn warned(parts: &Parts, cluster: ClusterName, snapshot: &Snapshot) -> Option<Warned> {
     let member = snapshot.member(&cluster).ok()?;
-    let said = warnings_in(parts, &cluster, &snapshot.workload, member).await?;
+    let said = warnings_in(parts, &cluster, &snapshot.workload, &member.object, &member.pods).await?;
     Some(Warned { cluster, said })
 }
 
@@ -193,17 +193,14 @@ pub(super) async fn warned(parts: &Parts, cluster: ClusterName, snapshot: &Snaps
 pub(super) async fn warned_with_pods(
     around: Around<'_>,
     cluster: ClusterName,
-    copy: &Member,
+    object: &Seen<Option<Value>>,
     selector: &Selector,
 ) -> Option<Warned> {
     let (parts, workload) = (around.parts, around.workload);
     let reader = parts.cluster.member(&cluster);
     let pods = selector.pods(&cluster, &reader, workload.namespace.as_deref(), around.instant());
-    let copy = Member {
-        pods: tokio::time::timeout(AT_ONCE, pods).await.ok()?,
-        ..copy.clone()
-    };
-    let said = warnings_in(parts, &cluster, workload, &copy).await?;
+    let pods = tokio::time::timeout(AT_ONCE, pods).await.ok()?;
+    let said = warnings_in(parts, &cluster, workload, object, &pods).await?;
     Some(Warned { cluster, said })
 }
 
@@ -211,7 +208,8 @@ async fn warnings_in(
     parts: &Parts,
     cluster: &ClusterName,
     workload: &ObjectKey,
-    member: &Member,
+    object: &Seen<Option<Value>>,
+    pods: &Seen<Vec<Pod>>,
 ) -> Option<Vec<String>> {
     let namespace = workload.namespace.as_deref();
     // Nobody runs meanwhile: a member that doesn't answer at once isn't waited for.
@@ -220,9 +218,9 @@ async fn warnings_in(
     let Ok(Answer::Found(events)) = read.map(|read| read.answer) else {
         return None;
     };
-    let copy = member.object.get().ok().and_then(Option::as_ref);
+    let copy = object.get().ok().and_then(Option::as_ref);
     let uid = copy.and_then(|copy| copy.pointer("/metadata/uid")?.as_str());
-    let pods = member.pods.get().map(Vec::as_slice).unwrap_or_default();
+    let pods = pods.get().map(Vec::as_slice).unwrap_or_default();
     Some(warnings::last(&events, workload, uid, pods))
 }
 

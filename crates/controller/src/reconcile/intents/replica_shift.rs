@@ -25,7 +25,6 @@ use cutover_core::intent::control_plane::Named;
 use cutover_core::intent::custody::canary_name;
 use cutover_core::intent::scalers::Scaler;
 use cutover_core::intent::shift::{self, Snapshot, replicas_of, suspension_name};
-use cutover_core::intent::snapshot::Member;
 use cutover_core::intent::warnings::Warned;
 use cutover_core::intent::{self, Effect, Needs, Seen, Step};
 use cutover_core::profile::selectors_in;
@@ -323,14 +322,9 @@ impl Reader<'_> {
             Ok(selector) => Selector::of(selector, None, None),
             Err(why) => Selector::Unknown(why),
         };
-        let copy = Member {
-            object: snapshot.members.get(&cluster)?.clone(),
-            pods: Seen::unknown("not read"),
-            nodes: Seen::unknown("not read"),
-            silent: false,
-        };
+        let object = snapshot.members.get(&cluster)?;
         let gvk = self.spec.workload.gvk();
-        observe::warned_with_pods(self.around(&gvk), cluster, &copy, &selector).await
+        observe::warned_with_pods(self.around(&gvk), cluster, object, &selector).await
     }
 
     fn selector(&self, snapshot: &Snapshot) -> Result<Option<String>, String> {

@@ -188,7 +188,7 @@ impl Reader<'_> {
         let template = snapshot.plane.template.get().ok().and_then(Option::as_ref);
         let selector = Selector::of(None, profile.as_ref(), template);
         let copy = snapshot.members.get(&cluster)?;
-        observe::warned_with_pods(self.around, cluster, copy, &selector).await
+        observe::warned_with_pods(self.around, cluster, &copy.object, &selector).await
     }
 
     /// What the template is to be, as Git and the status say: nothing is sent for that.
