@@ -140,10 +140,10 @@ pub(super) async fn snapshot(
         return snapshot;
     }
     let involved = migration::involved(spec, status, &snapshot.plane);
-    let scalers = look.scalers(&snapshot, involved.clone(), also.scalers);
+    let profile = look.profile(&snapshot);
+    let scalers = look.scalers(&snapshot, profile.as_ref(), involved.clone(), also.scalers);
     let template = snapshot.plane.template.get().ok().and_then(Option::as_ref);
     let has_binding = !matches!(snapshot.plane.binding.get(), Ok(None));
-    let profile = look.profile(&snapshot);
     let members = involved.into_iter().map(|cluster| {
         let look = &look;
         let profile = profile.as_ref();
@@ -157,8 +157,8 @@ pub(super) async fn snapshot(
         look.admission(&snapshot, also.trial),
         look.others(),
         scalers,
-        look.dependencies(&snapshot),
-        Box::pin(look.misfits(&snapshot))
+        look.dependencies(&snapshot, profile.as_ref()),
+        Box::pin(look.misfits(profile.as_ref()))
     );
     (snapshot.dependencies, snapshot.misfits) = (dependencies, misfits);
     (snapshot.members, snapshot.others) = (members.into_iter().collect(), others);
@@ -334,6 +334,7 @@ impl MigrationReader<'_> {
     async fn scalers(
         &self,
         snapshot: &Snapshot,
+        profile: Option<&Profile>,
         involved: BTreeSet<ClusterName>,
         known: Option<Seen<Vec<Scaler>>>,
     ) -> Seen<Vec<Scaler>> {
@@ -342,7 +343,6 @@ impl MigrationReader<'_> {
         {
             return Seen::unknown(format!("its profile cannot be told: {unknown}"));
         }
-        let profile = self.profile(snapshot);
         if !profile.is_some_and(|profile| scalers::concerns(profile.spec())) {
             return Seen::unknown("not read: it is not held by its replicas");
         }
@@ -413,7 +413,11 @@ impl MigrationReader<'_> {
     }
 
     /// What the workload needs in the target, before anything begins.
-    async fn dependencies(&self, snapshot: &Snapshot) -> Vec<(Reference, Presence)> {
+    async fn dependencies(
+        &self,
+        snapshot: &Snapshot,
+        profile: Option<&Profile>,
+    ) -> Vec<(Reference, Presence)> {
         if self.status.phase != Phase::Preflight {
             return Vec::new();
         }
@@ -426,7 +430,7 @@ impl MigrationReader<'_> {
             &self.parts.cluster,
             &self.workload,
             templates,
-            self.profile(snapshot).as_ref(),
+            profile,
             binding,
             &self.spec.to,
         )
@@ -434,13 +438,12 @@ impl MigrationReader<'_> {
     }
 
     /// What of its profile doesn't fit the workload's kind, before anything begins.
-    async fn misfits(&self, snapshot: &Snapshot) -> Option<Seen<Vec<Misfit>>> {
+    async fn misfits(&self, profile: Option<&Profile>) -> Option<Seen<Vec<Misfit>>> {
         if self.status.phase != Phase::Preflight {
             return None;
         }
-        let profile = self.profile(snapshot)?;
-        let fits = &self.parts.fits;
-        Some(fits.misfits(&self.parts.cluster, &self.gvk, profile.spec()).await)
+        let (fits, spec) = (&self.parts.fits, profile?.spec());
+        Some(fits.misfits(&self.parts.cluster, &self.gvk, spec).await)
     }
 
     pub(super) async fn get<T: DeserializeOwned>(
