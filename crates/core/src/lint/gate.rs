@@ -6,8 +6,9 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use serde_json::{Value, json};
 
+use super::state::profiles;
 use super::{Code, Finding};
-use crate::api::{GROUP, PolicyName, WorkloadProfile};
+use crate::api::{GROUP, PolicyName};
 use crate::config::{Config, Migrations, UnknownKinds};
 use crate::intent::driven;
 use crate::intent::gate::{
@@ -298,11 +299,7 @@ fn made_up(name: &ClusterName) -> Option<Cluster> {
 
 /// Returns the workloads with state that a policy of before places, and where each may run.
 fn tenants(before: Revision<'_>, ground: &Ground, after: Revision<'_>) -> Vec<(Tenant, Places)> {
-    let given: Vec<WorkloadProfile> = before
-        .set
-        .of_kind(GROUP, "WorkloadProfile")
-        .filter_map(|profile| serde_json::from_value(profile.value.clone()).ok())
-        .collect();
+    let given = profiles(before.set);
     let mut known = BTreeMap::new();
     let mut tenants = Vec::new();
     for (key, object) in before.objects() {
