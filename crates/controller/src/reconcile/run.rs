@@ -290,7 +290,9 @@ async fn work_once(
         let before = unhealthy::at_present(&layout.observer).await;
         let first = layout.sync(at, &cancel).await?;
         let stop = cancel.child_token();
-        let running = tokio::spawn(intents::run(layout.parts(&options), stop.clone()));
+        // Of unhealthy workloads nothing is said in between: one run knows at its end which of them were so all the time.
+        let parts = layout.parts(&options, layout.seen());
+        let running = tokio::spawn(intents::run(parts, stop.clone()));
         tokio::select! {
             () = cancel.cancelled() => {}
             () = async {
@@ -400,7 +402,8 @@ impl Layout {
         Ok(reports)
     }
 
-    fn parts(&self, options: &Options) -> Parts {
+    /// `seen`: what notices tell of what else isn't well.
+    fn parts(&self, options: &Options, seen: Seen) -> Parts {
         Parts {
             cluster: options.cluster.clone(),
             observer: self.observer.clone(),
@@ -415,11 +418,10 @@ impl Layout {
             fits: Fits::default(),
             metrics: Arc::clone(&options.metrics),
             telemetry: options.telemetry.clone(),
-            // Of unhealthy workloads nothing is said in between: one run knows at its end which of them were so all the time.
             notifier: options
                 .notifier
                 .clone()
-                .map(|notifier| notifier.with(besides(self.seen()))),
+                .map(|notifier| notifier.with(besides(seen))),
         }
     }
 
@@ -500,12 +502,8 @@ impl Layout {
         });
         let unhealthy = Unhealthy::new(self.observer.clone());
         let seen = || self.seen().with_unhealthy(unhealthy.reported());
-        let notifier = options.notifier.clone();
-        let notifier = notifier.map(|notifier| notifier.with(besides(seen())));
-        let parts = Parts {
-            notifier: notifier.clone(),
-            ..self.parts(options)
-        };
+        let parts = self.parts(options, seen());
+        let notifier = parts.notifier.clone();
         if let Some(notifier) = notifier.clone() {
             let (reports, clock) = (self.reports(), Arc::clone(&options.clock));
             running.spawn(|stop| notices::run(reports, notifier, clock, stop));
