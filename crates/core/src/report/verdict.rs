@@ -48,26 +48,20 @@ impl Verdict {
 
     /// Returns whether it says the same of the same commit, but for numbers.
     pub fn differs_in_numbers_only(&self, other: &Self) -> bool {
-        // A number in a name is part of it.
-        let is_number = |word: &str| {
-            let word = word.trim_end_matches([',', ';']);
-            !word.is_empty() && word.bytes().all(|byte| byte.is_ascii_digit())
-        };
-        let words = |note: &str| -> Vec<String> {
-            let words = note.split(' ');
-            words
-                .map(|word| {
-                    if is_number(word) {
-                        String::new()
-                    } else {
-                        word.to_owned()
-                    }
-                })
-                .collect()
-        };
         (&self.subject, self.outcome, &self.revision) == (&other.subject, other.outcome, &other.revision)
-            && words(&self.note) == words(&other.note)
+            && without_numbers(&self.note).eq(without_numbers(&other.note))
     }
+}
+
+/// Returns the words of a text, an empty one for each number.
+fn without_numbers(text: &str) -> impl Iterator<Item = &str> {
+    // A number in a name is part of it.
+    let is_number = |word: &str| {
+        let word = word.trim_end_matches([',', ';']);
+        !word.is_empty() && word.bytes().all(|byte| byte.is_ascii_digit())
+    };
+    text.split(' ')
+        .map(move |word| if is_number(word) { "" } else { word })
 }
 
 /// Returns what there is to say: of everything, of each sync's present revision, and of each intent that has ended.
