@@ -625,18 +625,14 @@ impl Look {
         }
         let gvk = Gvk::new(POLICIES, name.kind().name());
         let read: Seen<Option<Value>> = self.get(&gvk, name.namespace.as_deref(), &name.name).await;
-        match read {
-            Seen::Known {
-                value: Some(live), ..
-            } => match typed(&name, live) {
-                Ok(live) => self.known(Some(Successor {
-                    name,
-                    spec: live.spec,
-                })),
-                Err(why) => Seen::unknown(why),
-            },
-            Seen::Known { value: None, .. } => Seen::unknown(format!("{name} is not there")),
-            Seen::Unknown { why } => Seen::unknown(why),
+        let live = read.get().map_err(|why| why.0);
+        let live = live.and_then(|live| live.clone().ok_or_else(|| format!("{name} is not there")));
+        match live.and_then(|live| typed(&name, live)) {
+            Ok(live) => self.known(Some(Successor {
+                name,
+                spec: live.spec,
+            })),
+            Err(why) => Seen::unknown(why),
         }
     }
 
