@@ -194,8 +194,7 @@ impl MigrationReader<'_> {
                 "{name}, which is to take the workload up, is neither live nor in Git"
             ));
         };
-        let rehearsed = rehearse(&self.parts.cluster, &gvk(name), &wanted.manifest).await;
-        let applied = rehearsed.map_err(|why| format!("{name} cannot be applied as it is in Git: {why}"))?;
+        let applied = self.rehearsed(name, &wanted.manifest).await?;
         Ok(typed(name, applied)?.spec)
     }
 
@@ -207,8 +206,7 @@ impl MigrationReader<'_> {
         if owned_matches(&wanted.manifest, live, api::SYNC_MANAGER) == Decision::InSync {
             return Ok(None);
         }
-        let rehearsed = rehearse(&self.parts.cluster, &gvk(name), &wanted.manifest).await;
-        let applied = rehearsed.map_err(|why| format!("{name} cannot be applied as it is in Git: {why}"))?;
+        let applied = self.rehearsed(name, &wanted.manifest).await?;
         if applied.get("spec") == live.get("spec") {
             return Ok(None);
         }
@@ -216,6 +214,12 @@ impl MigrationReader<'_> {
             hash: wanted.hash,
             applied: typed(name, applied)?.spec,
         }))
+    }
+
+    /// Returns what applying a policy as it is in Git would make of it.
+    async fn rehearsed(&self, name: &PolicyName, manifest: &Value) -> Result<Value, String> {
+        let rehearsed = rehearse(&self.parts.cluster, &gvk(name), manifest).await;
+        rehearsed.map_err(|why| format!("{name} cannot be applied as it is in Git: {why}"))
     }
 }
 
