@@ -92,24 +92,34 @@ impl Kind {
 
     /// Returns a definition that takes whatever its operator's does, and more.
     pub fn definition(&self) -> Value {
-        let name = format!("{}.{}", self.plural, self.group);
-        let open = json!({"type": "object", "x-kubernetes-preserve-unknown-fields": true});
-        json!({
-            "apiVersion": "apiextensions.k8s.io/v1", "kind": "CustomResourceDefinition",
-            "metadata": {"name": name},
-            "spec": {
-                "group": self.group, "scope": "Namespaced",
-                "names": {
-                    "kind": self.kind, "listKind": format!("{}List", self.kind),
-                    "plural": self.plural, "singular": self.kind.to_lowercase(),
-                },
-                "versions": [{
-                    "name": self.version, "served": true, "storage": true, "subresources": {"status": {}},
-                    "schema": {"openAPIV3Schema": {"type": "object", "properties": {"spec": open, "status": open}}},
-                }],
-            },
-        })
+        definition(&self.resource())
     }
+}
+
+/// Returns a definition of a kind that is in namespaces and leaves its spec and status open.
+pub fn definition(resource: &ApiResource) -> Value {
+    let ApiResource {
+        group,
+        version,
+        kind,
+        plural,
+        ..
+    } = resource;
+    let open = json!({"type": "object", "x-kubernetes-preserve-unknown-fields": true});
+    json!({
+        "apiVersion": "apiextensions.k8s.io/v1", "kind": "CustomResourceDefinition",
+        "metadata": {"name": format!("{plural}.{group}")},
+        "spec": {
+            "group": group, "scope": "Namespaced",
+            "names": {
+                "kind": kind, "listKind": format!("{kind}List"), "plural": plural, "singular": kind.to_lowercase(),
+            },
+            "versions": [{
+                "name": version, "served": true, "storage": true, "subresources": {"status": {}},
+                "schema": {"openAPIV3Schema": {"type": "object", "properties": {"spec": open, "status": open}}},
+            }],
+        },
+    })
 }
 
 /// Runs the operator of a kind and its pods, for ever.

@@ -14,7 +14,7 @@ use serde_json::{Value, json};
 
 use super::jobs::Jobs;
 use crate::member::cache::{Cache, Key, without_owners};
-use crate::member::{Context, Gate, status};
+use crate::member::{Context, Gate, kind, status};
 
 const PLURAL: &str = "flinkstatesnapshots";
 
@@ -30,22 +30,7 @@ fn resource() -> ApiResource {
 
 /// Returns a definition that takes whatever the operator's does, and more.
 pub fn definition() -> Value {
-    let ApiResource { group, kind, .. } = resource();
-    let open = json!({"type": "object", "x-kubernetes-preserve-unknown-fields": true});
-    json!({
-        "apiVersion": "apiextensions.k8s.io/v1", "kind": "CustomResourceDefinition",
-        "metadata": {"name": format!("{PLURAL}.{group}")},
-        "spec": {
-            "group": group, "scope": "Namespaced",
-            "names": {
-                "kind": kind, "listKind": format!("{kind}List"), "plural": PLURAL, "singular": kind.to_lowercase(),
-            },
-            "versions": [{
-                "name": "v1beta1", "served": true, "storage": true, "subresources": {"status": {}},
-                "schema": {"openAPIV3Schema": {"type": "object", "properties": {"spec": open, "status": open}}},
-            }],
-        },
-    })
+    kind::definition(&resource())
 }
 
 /// Takes the savepoints that are asked for, one after the other, for ever.
