@@ -7,7 +7,7 @@ use std::sync::Arc;
 use jiff::Timestamp;
 use kube::api::{ApiResource, DynamicObject};
 use kube::{Client, ResourceExt};
-use serde_json::Value;
+use serde_json::{Value, json};
 
 use super::cache::{Cache, Key};
 use super::pods::Shown;
@@ -220,7 +220,8 @@ async fn write<L: Life>(
     if let Some(name) = L::ANNOTATION
         && sight.is_some_and(|sight| sight.annotation != told.annotation)
     {
-        complete &= status::annotate(client, resource, key, name, told.annotation.as_deref()).await;
+        let metadata = json!({"annotations": {name: told.annotation}});
+        complete &= status::merge(client, resource, key, &metadata).await;
     }
     let shown = sight.map(|sight| &sight.status);
     complete &= status::write(client, resource, key, shown, &told.status).await;

@@ -24,16 +24,10 @@ pub async fn write(
     is_done(answer, key)
 }
 
-/// Writes an annotation of an object, or takes it away; `false`: it has to be tried again.
-pub async fn annotate(
-    client: &Client,
-    resource: &ApiResource,
-    key: &Key,
-    name: &str,
-    value: Option<&str>,
-) -> bool {
+/// Merges into the metadata of an object; `false`: it has to be tried again.
+pub async fn merge(client: &Client, resource: &ApiResource, key: &Key, metadata: &Value) -> bool {
     let api: Api<DynamicObject> = Api::namespaced_with(client.clone(), &key.0, resource);
-    let patch = Patch::Merge(json!({"metadata": {"annotations": {name: value}}}));
+    let patch = Patch::Merge(json!({"metadata": metadata}));
     let answer = api.patch(&key.1, &PatchParams::default(), &patch).await;
     is_done(answer, key)
 }

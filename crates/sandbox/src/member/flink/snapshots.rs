@@ -8,7 +8,7 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use kube::api::{Api, ApiResource, DynamicObject, Patch, PatchParams};
+use kube::api::{ApiResource, DynamicObject};
 use kube::{Client, ResourceExt};
 use serde_json::{Value, json};
 
@@ -107,16 +107,10 @@ impl Operator {
 
     /// `FlinkStateSnapshotUtils.getSnapshotLabels`.
     async fn label(&self, key: &Key, job: &str, outcome: &Value) -> bool {
-        let labels = json!({
+        let metadata = json!({"labels": {
             "snapshot.type": "SAVEPOINT", "snapshot.trigger-type": "MANUAL", "snapshot.state": outcome["state"],
             "job-reference.kind": "FlinkDeployment", "job-reference.name": job,
-        });
-        let api: Api<DynamicObject> = Api::namespaced_with(self.client.clone(), &key.0, &resource());
-        let patch = Patch::Merge(json!({"metadata": {"labels": labels}}));
-        match api.patch(&key.1, &PatchParams::default(), &patch).await {
-            Ok(_) => true,
-            Err(kube::Error::Api(status)) => status.is_not_found(),
-            Err(_) => false,
-        }
+        }});
+        status::merge(&self.client, &resource(), key, &metadata).await
     }
 }
