@@ -16,12 +16,9 @@ pub const JOB: Kind = Kind {
         label: "job-name",
         helpers: None,
         status: |told| {
-            let mut conditions = vec![told.condition("Suspended", told.stage == Stage::Suspended)];
-            if let Stage::Ended { well } = told.stage {
-                conditions.push(told.condition(if well { "Complete" } else { "Failed" }, true));
-            }
             json!({
-                "active": told.active(), "ready": told.ready(), "startTime": told.began, "conditions": conditions,
+                "active": told.active(), "ready": told.ready(), "startTime": told.began,
+                "conditions": told.suspended_or_ended("Complete"),
             })
         },
     }),
@@ -75,7 +72,7 @@ pub const OTHERS: [Kind; 6] = [
                 let conditions = vec![
                     told.condition("Created", true),
                     told.condition("Running", told.stage == Stage::Running),
-                    told.condition("Suspended", told.stage == Stage::Suspended),
+                    told.suspended(),
                     told.condition("Succeeded", told.stage == Stage::Ended { well: true }),
                     told.condition("Failed", told.stage == Stage::Ended { well: false }),
                 ];
@@ -106,12 +103,10 @@ pub const OTHERS: [Kind; 6] = [
                 let is_over = matches!(told.stage, Stage::Ended { .. });
                 let mut conditions = vec![
                     told.condition("Created", true),
-                    told.condition("Suspended", told.stage == Stage::Suspended),
+                    told.suspended(),
                     told.condition("Running", told.stage == Stage::Running),
                 ];
-                if let Stage::Ended { well } = told.stage {
-                    conditions.push(told.condition(if well { "Succeeded" } else { "Failed" }, true));
-                }
+                conditions.extend(told.end("Succeeded"));
                 json!({
                     "conditions": conditions, "startTime": told.began,
                     "completionTime": is_over.then(|| told.since.clone()),
@@ -130,14 +125,10 @@ pub const OTHERS: [Kind; 6] = [
             label: "jobset.sigs.k8s.io/jobset-name",
             helpers: None,
             status: |told| {
-                let mut conditions = vec![told.condition("Suspended", told.stage == Stage::Suspended)];
-                if let Stage::Ended { well } = told.stage {
-                    conditions.push(told.condition(if well { "Completed" } else { "Failed" }, true));
-                }
-                json!({"conditions": conditions, "restarts": 0, "replicatedJobsStatus": [{
-                    "name": "workers", "ready": told.ready(), "active": told.active(), "failed": 0, "succeeded": 0,
-                    "suspended": u32::from(told.stage == Stage::Suspended),
-                }]})
+                json!({
+                    "conditions": told.suspended_or_ended("Completed"), "restarts": 0,
+                    "replicatedJobsStatus": [told.replicated("workers")],
+                })
             },
         }),
     },
@@ -151,14 +142,9 @@ pub const OTHERS: [Kind; 6] = [
             label: "jobset.sigs.k8s.io/jobset-name",
             helpers: None,
             status: |told| {
-                let mut conditions = vec![told.condition("Suspended", told.stage == Stage::Suspended)];
-                if let Stage::Ended { well } = told.stage {
-                    conditions.push(told.condition(if well { "Complete" } else { "Failed" }, true));
-                }
-                json!({"conditions": conditions, "jobsStatus": [{
-                    "name": "node", "ready": told.ready(), "active": told.active(), "failed": 0, "succeeded": 0,
-                    "suspended": u32::from(told.stage == Stage::Suspended),
-                }]})
+                json!({
+                    "conditions": told.suspended_or_ended("Complete"), "jobsStatus": [told.replicated("node")],
+                })
             },
         }),
     },

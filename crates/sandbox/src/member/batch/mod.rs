@@ -67,6 +67,31 @@ impl Told {
         json!({"type": kind, "status": status, "reason": kind, "message": "", "lastTransitionTime": self.since})
     }
 
+    /// Returns the condition that says how a run has ended; nothing before it has.
+    fn end(&self, well: &str) -> Option<Value> {
+        match self.stage {
+            Stage::Ended { well: true } => Some(self.condition(well, true)),
+            Stage::Ended { well: false } => Some(self.condition("Failed", true)),
+            Stage::Suspended | Stage::Starting | Stage::Running => None,
+        }
+    }
+
+    fn suspended(&self) -> Value {
+        self.condition("Suspended", self.stage == Stage::Suspended)
+    }
+
+    fn suspended_or_ended(&self, well: &str) -> Vec<Value> {
+        std::iter::once(self.suspended()).chain(self.end(well)).collect()
+    }
+
+    /// Returns what is told of the Jobs of one name.
+    fn replicated(&self, name: &str) -> Value {
+        json!({
+            "name": name, "ready": self.ready(), "active": self.active(), "failed": 0, "succeeded": 0,
+            "suspended": u32::from(self.stage == Stage::Suspended),
+        })
+    }
+
     fn ready(&self) -> u32 {
         u32::from(self.stage == Stage::Running)
     }
