@@ -50,8 +50,10 @@ pub trait Life: Sized + Send + 'static {
 
     fn can_write(&self, now: Timestamp) -> bool;
 
-    /// Called when it begins to write: returns what it goes on from.
-    fn beginning(&mut self, context: &Context, key: &Key, now: Timestamp) -> Beginning;
+    /// Called when it begins to write: returns what it goes on from. Most have their state where every cluster reaches it.
+    fn beginning(&mut self, _context: &Context, key: &Key, _now: Timestamp) -> Beginning {
+        Beginning::shared(key)
+    }
 
     /// Called when it no longer writes: returns behind which handle its state is, where it leaves one, and how many writes that is.
     fn ending(&mut self, _context: &Context, _key: &Key, _now: Timestamp) -> Option<(String, u64)> {

@@ -8,8 +8,7 @@ use kube::ResourceExt;
 use kube::api::DynamicObject;
 use serde_json::{Value, json};
 
-use super::cache::Key;
-use super::frame::{Beginning, Id, Life, Told};
+use super::frame::{Id, Life, Told};
 use super::pod_set::{Conditions, Labels, PodSet};
 use super::{Context, PodView, Timings, later};
 
@@ -111,10 +110,6 @@ impl Life for MonoVertex {
 
     fn can_write(&self, now: Timestamp) -> bool {
         self.pods.ready(now) > 0
-    }
-
-    fn beginning(&mut self, _: &Context, key: &Key, _: Timestamp) -> Beginning {
-        Beginning::shared(key)
     }
 
     fn pods(&self, (): &(), id: &Id, now: Timestamp) -> Vec<PodView> {

@@ -12,8 +12,7 @@ use kube::api::DynamicObject;
 use serde_json::{Value, json};
 
 pub use self::kinds::{JOB, OTHERS};
-use super::cache::Key;
-use super::frame::{Beginning, Id, Life};
+use super::frame::{Id, Life};
 pub use super::kind::{Kind, SERVICES};
 use super::pods::seconds;
 use super::{Context, PodPhase, PodView, Timings, frame, later};
@@ -263,10 +262,6 @@ impl Life for Run {
     fn can_write(&self, now: Timestamp) -> bool {
         self.pod
             .is_some_and(|pod| pod.ready_at <= now && pod.ended.is_none())
-    }
-
-    fn beginning(&mut self, _: &Context, key: &Key, _: Timestamp) -> Beginning {
-        Beginning::shared(key)
     }
 
     fn pods(&self, rules: &&'static Rules, ((namespace, name), uid): &Id, now: Timestamp) -> Vec<PodView> {
