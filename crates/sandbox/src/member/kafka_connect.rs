@@ -12,7 +12,7 @@ use kube::api::DynamicObject;
 use serde_json::{Value, json};
 
 use super::frame::{Id, Life, Told};
-use super::pod_set::{Conditions, Labels, PodSet};
+use super::pod_set::{self, Conditions, Labels, PodSet};
 use super::{Context, PodView, Timings, later};
 
 /// Its operator leaves an object with it as it is.
@@ -82,15 +82,9 @@ impl KafkaConnect {
             }
             return;
         }
-        let pod = |n: usize| format!("{name}-connect-{n}");
-        for n in 0..replicas {
-            let ready_at = later(now, timings.pod_start);
-            self.pods.make(&pod(n), labels(name), ready_at);
-        }
-        let stays: Vec<String> = (0..replicas).map(pod).collect();
-        self.pods.end(later(now, timings.teardown), |name| {
-            stays.iter().all(|stays| stays != name)
-        });
+        let workers: Vec<String> = (0..replicas).map(|n| format!("{name}-connect-{n}")).collect();
+        let (ready_at, gone_at) = (later(now, timings.pod_start), later(now, timings.teardown));
+        self.pods.scale(&workers, &labels(name), ready_at, gone_at);
         if self.pods.settled(now) == replicas && at_least <= now {
             self.ended(generation, replicas, false);
             self.conditions.set("Ready", true, "Reconciled", now);
@@ -110,12 +104,12 @@ impl KafkaConnect {
 }
 
 fn labels(name: &str) -> Labels {
-    let labels = [
-        ("strimzi.io/cluster", name.to_owned()),
-        ("strimzi.io/kind", "KafkaConnect".to_owned()),
-        ("strimzi.io/name", format!("{name}-connect")),
-    ];
-    labels.map(|(label, value)| (label.to_owned(), value)).into()
+    let workers = format!("{name}-connect");
+    pod_set::labels([
+        ("strimzi.io/cluster", name),
+        ("strimzi.io/kind", "KafkaConnect"),
+        ("strimzi.io/name", workers.as_str()),
+    ])
 }
 
 impl Life for KafkaConnect {

@@ -9,7 +9,7 @@ use kube::api::DynamicObject;
 use serde_json::{Value, json};
 
 use super::frame::{Id, Life, Told};
-use super::pod_set::{Conditions, Labels, PodSet};
+use super::pod_set::{self, Conditions, Labels, PodSet};
 use super::{Context, PodView, Timings, later};
 
 /// What of a spec the controller acts on.
@@ -36,14 +36,10 @@ impl MonoVertex {
         let daemon = labels(name, "mono-vertex-daemon");
         self.daemon.make(&format!("{name}-mv-daemon"), daemon, ready_at);
         let desired = if seen.is_paused { 0 } else { seen.replicas };
-        let pod = |n: usize| format!("{name}-mv-{n}");
-        let stays: Vec<String> = (0..desired).map(pod).collect();
-        self.pods.end(later(now, timings.teardown), |name| {
-            stays.iter().all(|stays| stays != name)
-        });
-        for name in &stays {
-            self.pods.make(name, labels(&seen.name, "mono-vertex"), ready_at);
-        }
+        let pods: Vec<String> = (0..desired).map(|n| format!("{name}-mv-{n}")).collect();
+        let gone_at = later(now, timings.teardown);
+        self.pods
+            .scale(&pods, &labels(name, "mono-vertex"), ready_at, gone_at);
         let all_ready = self.pods.settled(now) == desired;
         self.conditions.set("Deployed", true, "Successful", now);
         self.conditions.set("DaemonHealthy", true, "Successful", now);
@@ -57,14 +53,11 @@ impl MonoVertex {
 }
 
 fn labels(name: &str, component: &str) -> Labels {
-    let labels = [
+    pod_set::labels([
         ("numaflow.numaproj.io/mono-vertex-name", name),
         ("app.kubernetes.io/component", component),
         ("app.kubernetes.io/part-of", "numaflow"),
-    ];
-    labels
-        .map(|(label, value)| (label.to_owned(), value.to_owned()))
-        .into()
+    ])
 }
 
 impl Life for MonoVertex {

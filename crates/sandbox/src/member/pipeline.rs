@@ -15,7 +15,7 @@ use serde_json::{Value, json};
 
 use super::cache::Key;
 use super::frame::{Beginning, Id, Life, Told};
-use super::pod_set::{Conditions, Labels, PodSet};
+use super::pod_set::{self, Conditions, Labels, PodSet};
 use super::pods::seconds;
 use super::savepoints::Savepoint;
 use super::{Context, PodView, Timings, later};
@@ -204,15 +204,12 @@ impl Pipeline {
 }
 
 fn labels(name: &str, component: &str, vertex: &str) -> Labels {
-    let labels = [
+    pod_set::labels([
         ("numaflow.numaproj.io/pipeline-name", name),
         ("numaflow.numaproj.io/vertex-name", vertex),
         ("app.kubernetes.io/component", component),
         ("app.kubernetes.io/part-of", "numaflow"),
-    ];
-    labels
-        .map(|(label, value)| (label.to_owned(), value.to_owned()))
-        .into()
+    ])
 }
 
 impl Life for Pipeline {

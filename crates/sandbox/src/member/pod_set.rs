@@ -12,6 +12,12 @@ use super::{PodPhase, PodView};
 /// The labels of a pod.
 pub type Labels = BTreeMap<String, String>;
 
+pub fn labels<const N: usize>(labels: [(&str, &str); N]) -> Labels {
+    labels
+        .map(|(label, value)| (label.to_owned(), value.to_owned()))
+        .into()
+}
+
 #[derive(Debug)]
 struct Pod {
     name: String,
@@ -46,6 +52,14 @@ impl PodSet {
     pub fn end(&mut self, gone_at: Timestamp, chosen: impl Fn(&str) -> bool) {
         for pod in self.0.iter_mut().filter(|pod| chosen(&pod.name)) {
             pod.gone_at.get_or_insert(gone_at);
+        }
+    }
+
+    /// Ends the pods of other names, and makes those of these names that aren't there.
+    pub fn scale(&mut self, names: &[String], labels: &Labels, ready_at: Timestamp, gone_at: Timestamp) {
+        self.end(gone_at, |name| names.iter().all(|stays| stays != name));
+        for name in names {
+            self.make(name, labels.clone(), ready_at);
         }
     }
 

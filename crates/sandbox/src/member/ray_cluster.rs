@@ -11,7 +11,7 @@ use kube::api::DynamicObject;
 use serde_json::{Value, json};
 
 use super::frame::{Id, Life, Told};
-use super::pod_set::{Conditions, Labels, PodSet};
+use super::pod_set::{self, Conditions, Labels, PodSet};
 use super::{Context, PodView, Timings, later};
 
 const SUSPENDING: &str = "RayClusterSuspending";
@@ -127,7 +127,7 @@ fn head(name: &str) -> String {
 }
 
 fn labels(name: &str) -> Labels {
-    Labels::from([("ray.io/cluster".to_owned(), name.to_owned())])
+    pod_set::labels([("ray.io/cluster", name)])
 }
 
 impl Life for RayCluster {
