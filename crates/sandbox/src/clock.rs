@@ -6,6 +6,11 @@ use std::time::Duration;
 use jiff::{SignedDuration, Timestamp};
 use tokio::time::Instant;
 
+/// Returns a time as objects show it: `metav1.Time` has no fractions of a second.
+pub fn seconds(at: Timestamp) -> String {
+    at.strftime("%Y-%m-%dT%H:%M:%SZ").to_string()
+}
+
 /// A clock that shows `start` at its creation and goes with tokio's.
 #[derive(Clone, Copy, Debug)]
 pub struct Clock {

@@ -3,6 +3,7 @@
 use jiff::Timestamp;
 use serde_json::{Map, Value};
 
+use crate::clock::seconds;
 use crate::store::Key;
 
 /// Returns a text of the metadata; empty when it is absent.
@@ -89,7 +90,7 @@ pub fn remove_finalizer(object: &mut Value, finalizer: &str) {
 
 /// Returns a moment as objects show it: whole seconds.
 pub fn time(now: Timestamp) -> Value {
-    Value::String(now.strftime("%Y-%m-%dT%H:%M:%SZ").to_string())
+    Value::String(seconds(now))
 }
 
 fn map(value: &mut Value) -> &mut Map<String, Value> {

@@ -5,9 +5,11 @@ use std::collections::BTreeMap;
 use jiff::Timestamp;
 use serde_json::{Map, Value, json};
 
+use crate::clock::seconds;
+
 /// Returns a time as objects show it.
 pub fn time(at: Timestamp) -> Value {
-    json!(at.strftime("%Y-%m-%dT%H:%M:%SZ").to_string())
+    json!(seconds(at))
 }
 
 pub fn text<'a>(object: &'a Value, pointer: &str) -> &'a str {

@@ -11,6 +11,7 @@ use super::cache::Key;
 use super::flink::is_broken_image;
 use super::frame::{Beginning, Id, Life, Told};
 use super::{Context, PodPhase, PodView, Timings, later};
+use crate::clock::seconds;
 use crate::ledger::{Group, Origin};
 
 pub fn api_resource() -> ApiResource {
@@ -349,7 +350,7 @@ impl Rollout {
 
     fn condition(&self, kind: &str, status: &str, reason: &str, now: Timestamp) -> Value {
         let old = self.conditions.iter().find(|old| old["type"] == kind);
-        let now = json!(Timestamp::from_second(now.as_second()).unwrap_or(now).to_string());
+        let now = json!(seconds(now));
         let same = |old: &&Value| old["status"] == status;
         let transition = old.filter(same).map_or(&now, |old| &old["lastTransitionTime"]);
         let update = old

@@ -16,9 +16,9 @@ use serde_json::{Value, json};
 use super::cache::Key;
 use super::frame::{Beginning, Id, Life, Told};
 use super::pod_set::{self, Conditions, Labels, PodSet};
-use super::pods::seconds;
 use super::savepoints::Savepoint;
 use super::{Context, PodView, Timings, later};
+use crate::clock::seconds;
 use crate::ledger::{Group, Origin};
 
 /// How many seconds it takes to work off what is in the buffers, once the sources have ended.

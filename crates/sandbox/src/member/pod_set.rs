@@ -6,8 +6,8 @@ use jiff::Timestamp;
 use serde_json::{Value, json};
 
 use super::frame::Id;
-use super::pods::seconds;
 use super::{PodPhase, PodView};
+use crate::clock::seconds;
 
 /// The labels of a pod.
 pub type Labels = BTreeMap<String, String>;

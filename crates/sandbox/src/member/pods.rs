@@ -11,6 +11,7 @@ use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
 
 use super::Context;
+use crate::clock::seconds;
 use cutover_karmada::name::ClusterName;
 
 /// How far a pod is.
@@ -180,11 +181,6 @@ fn status(pod: &PodView, now: Timestamp) -> Value {
             "containerStatuses": container(true, json!({"running": {"startedAt": seconds(now)}, "waiting": null})),
         }),
     }
-}
-
-/// `metav1.Time` has no fractions of a second.
-pub fn seconds(at: Timestamp) -> String {
-    Timestamp::from_second(at.as_second()).unwrap_or(at).to_string()
 }
 
 /// Returns the name of the node that a member without any is given.

@@ -7,6 +7,7 @@ use serde_json::{Map, Value, json};
 
 use super::super::fieldset::FieldSet;
 use super::super::owners;
+use crate::clock::seconds;
 
 /// Apply or update; ordered as entries are.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -170,7 +171,7 @@ fn entry(owner: &Owner, owned: &Owned) -> Value {
     entry.insert("operation".to_owned(), json!(owner.operation.name()));
     entry.insert("apiVersion".to_owned(), json!(owned.api_version));
     if let Some(time) = owned.time {
-        entry.insert("time".to_owned(), json!(second(time)));
+        entry.insert("time".to_owned(), json!(seconds(time)));
     }
     entry.insert("fieldsType".to_owned(), json!("FieldsV1"));
     entry.insert("fieldsV1".to_owned(), owned.set.to_json());
@@ -178,11 +179,6 @@ fn entry(owner: &Owner, owned: &Owned) -> Value {
         entry.insert("subresource".to_owned(), json!(owner.subresource));
     }
     Value::Object(entry)
-}
-
-/// A time as Kubernetes writes it, in whole seconds.
-fn second(time: Timestamp) -> String {
-    time.strftime("%Y-%m-%dT%H:%M:%SZ").to_string()
 }
 
 /// Returns a copy; what it leaves out is often larger than all else, and is not copied.

@@ -14,8 +14,8 @@ use serde_json::{Value, json};
 pub use self::kinds::{JOB, OTHERS};
 use super::frame::{Id, Life};
 pub use super::kind::{Kind, SERVICES};
-use super::pods::seconds;
 use super::{Context, PodPhase, PodView, Timings, frame, later};
+use crate::clock::seconds;
 
 /// Lets a run come to its end.
 pub const ENDS: &str = "sandbox.cutover.dev/ends";
