@@ -118,6 +118,13 @@ fn links(text: &str) -> Vec<(usize, String)> {
     links
 }
 
+/// Returns the anchor that Git hosts give a heading, where it is the first of its words.
+pub fn slug(heading: &str) -> String {
+    let kept = |c: &char| c.is_alphanumeric() || matches!(c, ' ' | '-' | '_');
+    let slug: String = heading.to_lowercase().chars().filter(kept).collect();
+    slug.replace(' ', "-")
+}
+
 /// Returns the anchors that Git hosts give the headings of a page.
 fn anchors(text: &str) -> BTreeSet<String> {
     let mut anchors = BTreeSet::new();
@@ -128,9 +135,7 @@ fn anchors(text: &str) -> BTreeSet<String> {
         if is_fenced || heading == line || !heading.starts_with(' ') {
             continue;
         }
-        let kept = |c: &char| c.is_alphanumeric() || matches!(c, ' ' | '-' | '_');
-        let slug: String = heading.trim().to_lowercase().chars().filter(kept).collect();
-        let slug = slug.replace(' ', "-");
+        let slug = slug(heading.trim());
         let mut number = 0;
         let mut anchor = slug.clone();
         while !anchors.insert(anchor) {

@@ -10,6 +10,8 @@ use regex::Regex;
 use serde::Deserialize;
 use tempfile::TempDir;
 
+use crate::docs::slug;
+
 const PAGE: &str = "docs/reference/mistakes.md";
 const HEAD: &str = include_str!("mistakes/page.md");
 const LISTS: &[&str] = &[
@@ -104,11 +106,11 @@ fn page(lists: &[List], stage: &Stage) -> String {
         sections += &format!("\n## {}\n\n{}\n", list.section, list.about);
         for mistake in &list.mistakes {
             let (name, run) = (&mistake.name, &mistake.run);
-            assert!(names.insert(anchor(name)), "{name}: twice");
+            assert!(names.insert(slug(name)), "{name}: twice");
             let ended = stage.run(mistake, names.len());
             check(name, &ended);
             let cell = run.replace('|', "\\|");
-            table += &format!("| [{name}](#{}) | `{cell}` | {} |\n", anchor(name), ended.code);
+            table += &format!("| [{name}](#{}) | `{cell}` | {} |\n", slug(name), ended.code);
             sections += &format!("\n### {name}\n");
             for (path, text) in &mistake.files {
                 sections += &format!("\n```yaml\n# {path}\n{text}```\n");
@@ -143,13 +145,6 @@ fn check(name: &str, ended: &Ended) {
     ] {
         assert!(!printed.contains(leak), "{name}: {leak}\n{printed}");
     }
-}
-
-/// The anchor that Git hosts give a heading.
-fn anchor(heading: &str) -> String {
-    let kept = |c: &char| c.is_alphanumeric() || matches!(c, ' ' | '-' | '_');
-    let slug: String = heading.to_lowercase().chars().filter(kept).collect();
-    slug.replace(' ', "-")
 }
 
 /// A sandbox that has synced the example repository, and what a clone of that is copied from.
