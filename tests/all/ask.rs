@@ -11,7 +11,7 @@ use serde_json::{Value, json};
 use tempfile::TempDir;
 
 use crate::cli::text;
-use crate::support::git::Origin;
+use crate::support::git::{Origin, commit_all};
 use crate::support::served::{Served, as_text};
 
 const TEMPLATE: &str = "\
@@ -95,15 +95,8 @@ impl Clone {
 
     /// Commits everything that is in the work tree.
     fn commit_all(&self, message: &str) {
-        let repo = self.repo();
-        let mut index = repo.index().unwrap();
-        index.add_all(["*"], git2::IndexAddOption::DEFAULT, None).unwrap();
-        index.write().unwrap();
-        let tree = repo.find_tree(index.write_tree().unwrap()).unwrap();
-        let parent = repo.head().unwrap().peel_to_commit().unwrap();
         let by = git2::Signature::now("Ada", "ada@example.com").unwrap();
-        repo.commit(Some("HEAD"), &by, &by, message, &tree, &[&parent])
-            .unwrap();
+        commit_all(&self.repo(), &by, message);
     }
 
     fn command(&self, arguments: &[&str]) -> Command {

@@ -3,6 +3,7 @@
 use std::path::Path;
 use std::process::{Command, Output};
 
+use crate::support::git::commit_all;
 use crate::support::served::Served;
 
 pub fn cutover(arguments: &[&str]) -> Output {
@@ -169,12 +170,8 @@ fn repository(dir: &Path) -> String {
     assert!(cutover(&["init", clone.to_str().unwrap()]).status.success());
     let repo = git2::Repository::init(&clone).unwrap();
     repo.set_head("refs/heads/main").unwrap();
-    let mut index = repo.index().unwrap();
-    index.add_all(["*"], git2::IndexAddOption::DEFAULT, None).unwrap();
-    let tree = repo.find_tree(index.write_tree().unwrap()).unwrap();
     let author = git2::Signature::now("somebody", "somebody@localhost").unwrap();
-    repo.commit(Some("HEAD"), &author, &author, "Begin", &tree, &[])
-        .unwrap();
+    commit_all(&repo, &author, "Begin");
     let bare = dir.join("shop.git");
     git2::build::RepoBuilder::new()
         .bare(true)

@@ -11,6 +11,7 @@ use serde::Deserialize;
 use tempfile::TempDir;
 
 use crate::docs::slug;
+use crate::support::git::commit_all;
 
 const PAGE: &str = "docs/reference/mistakes.md";
 const HEAD: &str = include_str!("mistakes/page.md");
@@ -191,13 +192,7 @@ impl Stage {
         let mut config = repo.config().unwrap();
         config.set_str("user.name", "ann").unwrap();
         config.set_str("user.email", "ann@example.com").unwrap();
-        let mut index = repo.index().unwrap();
-        index.add_all(["*"], git2::IndexAddOption::DEFAULT, None).unwrap();
-        index.write().unwrap();
-        let tree = repo.find_tree(index.write_tree().unwrap()).unwrap();
-        let author = repo.signature().unwrap();
-        repo.commit(Some("HEAD"), &author, &author, "Begin", &tree, &[])
-            .unwrap();
+        commit_all(&repo, &repo.signature().unwrap(), "Begin");
         let synced = program(&origin)
             .args(["run", "--once", "--repo", "."])
             .env("KUBECONFIG", self.kubeconfig())

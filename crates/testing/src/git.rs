@@ -145,6 +145,18 @@ fn commit_tree(
     commit.to_string().parse().unwrap()
 }
 
+/// Commits everything that is in a work tree.
+pub fn commit_all(repo: &Repository, by: &git2::Signature<'_>, message: &str) {
+    let mut index = repo.index().unwrap();
+    index.add_all(["*"], git2::IndexAddOption::DEFAULT, None).unwrap();
+    index.write().unwrap();
+    let tree = repo.find_tree(index.write_tree().unwrap()).unwrap();
+    let parent = repo.head().ok().map(|head| head.peel_to_commit().unwrap());
+    let parents: Vec<_> = parent.iter().collect();
+    repo.commit(Some("HEAD"), by, by, message, &tree, &parents)
+        .unwrap();
+}
+
 /// A mirror of a remote in a directory of its own.
 #[derive(Debug)]
 pub struct Mirrored {
