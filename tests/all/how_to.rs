@@ -4,6 +4,8 @@
 use std::path::Path;
 use std::process::Command;
 
+use crate::support::is_fresh;
+
 /// The folder of the page's repository, so that `../` is beside it.
 const REPOSITORY: &str = "repository";
 
@@ -20,11 +22,8 @@ fn follow(page: &str) {
     let repository = dir.path().join(REPOSITORY);
     std::fs::create_dir(&repository).unwrap();
     let followed = followed(&text, &repository);
-    if std::env::var_os("CUTOVER_ACCEPT").is_some() {
-        std::fs::write(&path, &followed).unwrap();
-    }
     assert!(
-        followed == text,
+        is_fresh(&path, &followed),
         "{page} is not what the program prints; run: CUTOVER_ACCEPT=1 cargo test --test all how_to::\n{followed}"
     );
 }

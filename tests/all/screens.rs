@@ -10,6 +10,7 @@ use cutover::sandbox::api::{Resource, WriteOptions};
 use jiff::Timestamp;
 use serde_json::{Value, json};
 
+use crate::support::is_fresh;
 use crate::support::served::{Served, stdout};
 use crate::support::terminal::Terminal;
 use scenes::{after_a_roll_back, during_a_move, forty_intents, migration, outage};
@@ -80,14 +81,8 @@ fn is_shown(scene: &str, view: &View) {
 
 /// Returns the name of a file that is not there, or not what it should be.
 fn is_stale(name: &str, fresh: &str) -> Option<String> {
-    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join(FOLDER);
-    let path = folder.join(name);
-    if std::env::var_os("CUTOVER_ACCEPT").is_some() {
-        std::fs::create_dir_all(&folder).unwrap();
-        std::fs::write(&path, fresh).unwrap();
-    }
-    let is_fresh = std::fs::read_to_string(&path).is_ok_and(|there| there == fresh);
-    (!is_fresh).then(|| name.to_owned())
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join(FOLDER).join(name);
+    (!is_fresh(&path, fresh)).then(|| name.to_owned())
 }
 
 #[test]
