@@ -705,22 +705,32 @@ async fn a_policy_that_comes_back_in_mid_flight_keeps_its_job() {
     is_clean(&world);
 }
 
-#[tokio::test]
-async fn a_policy_that_is_renamed_twice_ends_where_the_last_one_places_the_job() {
-    let settings = settings(PATIENT_PRUNES);
-    let (world, plane) = started(&placed(EAST), &[("cutover.yaml", &settings)]).await;
+/// Pushes what moves the job to west, and then a successor of its policy in north; `last` comes with that one.
+async fn ends_in_north(first: &[(&str, &str)], last: &[(&str, &str)]) {
+    let (patient, auto) = (settings(PATIENT_PRUNES), settings(AUTO_PRUNES));
+    let north = successor("north");
+    let (world, plane) = started(&placed(EAST), &[("cutover.yaml", &patient)]).await;
     let _running = plane.start();
-    plane.push(&[("policy.yaml", ""), ("next.yaml", &successor("west"))]);
+    plane.push(first);
     until("the target is watched", || phases(&plane) == ["Verify"]).await;
-    plane.push(&[
-        ("next.yaml", &successor("north")),
-        ("cutover.yaml", &crate::support::plane::settings(AUTO_PRUNES)),
-    ]);
+    plane.push(&[last, &[("next.yaml", &*north), ("cutover.yaml", &*auto)]].concat());
     until("the old policy is gone", || !is_there(&plane, "orders")).await;
     until("it has ended", || phases(&plane) == ["Completed", "Aborted"]).await;
     assert_eq!(named(&plane, "orders-next"), json!(["north"]));
     assert!(runs(&world, "north", "orders"));
     is_clean(&world);
+}
+
+#[tokio::test]
+async fn a_policy_that_is_renamed_twice_ends_where_the_last_one_places_the_job() {
+    let west = successor("west");
+    ends_in_north(&[("policy.yaml", ""), ("next.yaml", &west)], &[]).await;
+}
+
+#[tokio::test]
+async fn a_policy_that_is_edited_and_then_renamed_ends_where_the_last_push_places_the_job() {
+    let west = policy("orders", "orders", "west");
+    ends_in_north(&[("policy.yaml", &west)], &[("policy.yaml", "")]).await;
 }
 
 /// Nothing is wrong: the old policy only waits for the Migration.
@@ -747,25 +757,6 @@ async fn a_deletion_that_waits_for_a_migration_is_held_back_and_no_problem() {
         |(key, by): (&ObjectKey, &str)| key.name == "orders" && by.contains("Migration shop/orders-to-west");
     assert!(report.held_back().any(is_held));
     assert!(is_there(&plane, "orders"));
-    is_clean(&world);
-}
-
-#[tokio::test]
-async fn a_policy_that_is_edited_and_then_renamed_ends_where_the_last_push_places_the_job() {
-    let settings = settings(PATIENT_PRUNES);
-    let (world, plane) = started(&placed(EAST), &[("cutover.yaml", &settings)]).await;
-    let _running = plane.start();
-    plane.push(&[("policy.yaml", &policy("orders", "orders", "west"))]);
-    until("the target is watched", || phases(&plane) == ["Verify"]).await;
-    plane.push(&[
-        ("policy.yaml", ""),
-        ("next.yaml", &successor("north")),
-        ("cutover.yaml", &crate::support::plane::settings(AUTO_PRUNES)),
-    ]);
-    until("the old policy is gone", || !is_there(&plane, "orders")).await;
-    until("it has ended", || phases(&plane) == ["Completed", "Aborted"]).await;
-    assert_eq!(named(&plane, "orders-next"), json!(["north"]));
-    assert!(runs(&world, "north", "orders"));
     is_clean(&world);
 }
 
