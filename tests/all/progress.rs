@@ -132,6 +132,11 @@ fn long_work_has_a_bar_on_a_terminal_that_is_gone_when_it_is_done() {
 #[test]
 fn nothing_of_a_bar_is_written_for_programs() {
     let stage = Stage::new(Slow::For(LONG));
+    // It is long enough for a bar where people look.
+    let terminal = Terminal::of(80);
+    ended(stage.start(&["plan"], &terminal, &[]));
+    let (written, _) = terminal.close();
+    assert!(written.contains(" of 30 "), "{written:?}");
     let is_bar = |text: &str| text.contains(" of 30 ") || text.contains("\u{1b}[");
     let path = stage.origin.path();
     let plan = ["plan", "--repo", as_text(&path)];
