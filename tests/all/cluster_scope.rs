@@ -6,21 +6,24 @@ use std::time::Duration;
 use cutover::api::Phase;
 use cutover::cluster::{Cluster, Limits};
 use cutover::reconcile::intents::{NoFailpoints, install_fence};
-use cutover::sandbox::WorldOptions;
-use cutover::sandbox::api::{ApiServer, DeleteOptions, ListOptions, Resource, Subresource, WriteOptions};
+use cutover::sandbox::api::{DeleteOptions, Resource};
 use serde_json::{Value, json};
 use tokio::task::JoinSet;
 
+use crate::support::cluster_kind::{ClusterKind, MEMBERS, PINS, POLICIES, one_of_all};
 use crate::support::fleet::{CLAIMS, Controller, Fleet};
 
 const STREAMS: Resource = Resource::new("example.org", "streams");
-const POLICIES: Resource = Resource::new("policy.karmada.io", "clusterpropagationpolicies");
-const PINS: Resource = Resource::new("policy.karmada.io", "clusteroverridepolicies");
 const BINDINGS: Resource = Resource::new("work.karmada.io", "clusterresourcebindings");
 const PROFILES: Resource = Resource::new("cutover.dev", "workloadprofiles");
 const SUSPENSIONS: Resource = Resource::new("cutover.dev", "suspensions");
-const CLUSTERS: Resource = Resource::new("cluster.karmada.io", "clusters");
-const MEMBERS: [&str; 3] = ["east", "west", "north"];
+
+static STREAM: ClusterKind = ClusterKind {
+    kind: "Stream",
+    resource: STREAMS,
+    name: "clicks",
+    fields: &[("image", "string"), ("paused", "boolean"), ("from", "string")],
+};
 
 /// A fleet in which the stream `clicks` runs in `east`.
 struct Stage {
@@ -31,26 +34,13 @@ struct Stage {
 
 impl Stage {
     async fn start() -> Self {
-        let one_of_all = json!({
-            "clusterAffinity": {"clusterNames": MEMBERS},
-            "spreadConstraints": [{"spreadByField": "cluster", "minGroups": 1, "maxGroups": 1}],
-        });
-        Self::placed(one_of_all).await
+        Self::placed(one_of_all()).await
     }
 
     async fn placed(placement: Value) -> Self {
-        let fleet = Fleet::start(WorldOptions::default()).await;
-        fleet.world.control_plane().install(&crd()).unwrap();
-        let mut operators = JoinSet::new();
-        for name in MEMBERS {
-            let api = fleet.world.member(name).api.clone();
-            api.install(&crd()).unwrap();
-            operators.spawn(operator(api));
-        }
-        // What doesn't fit when it is first looked at, the scheduler doesn't look at again.
-        fleet.until("the members' kinds are known", serve_streams).await;
+        let (fleet, operators) = STREAM.start(looked_at).await;
         fleet.create(&PROFILES, None, profile());
-        fleet.create(&POLICIES, None, policy(placement));
+        fleet.create(&POLICIES, None, STREAM.policy(placement));
         fleet.apply(&STREAMS, stream("clicks:1"));
         let stage = Self {
             _controller: fleet.controller(Arc::new(NoFailpoints)),
@@ -64,9 +54,7 @@ impl Stage {
     }
 
     fn copy(&self, cluster: &str) -> Value {
-        let member = self.fleet.world.member(cluster);
-        let copy = member.api.get(&STREAMS, None, "clicks");
-        copy.map(|copy| (*copy).clone()).unwrap_or_default()
+        STREAM.copy(&self.fleet, cluster)
     }
 
     fn runs_in(&self, cluster: &str) -> bool {
@@ -84,13 +72,7 @@ impl Stage {
     }
 
     async fn migrate(&self, more: Value) -> Phase {
-        let mut spec = json!({
-            "workload": {"apiVersion": "example.org/v1", "kind": "Stream", "name": "clicks"},
-            "to": "west", "verify": {"healthyFor": "2s", "timeout": "60s"},
-        });
-        let more = more.as_object().unwrap().clone();
-        spec.as_object_mut().unwrap().extend(more);
-        self.fleet.migrate_with("clicks-to-west", spec);
+        STREAM.migrate(&self.fleet, "clicks-to-west", more);
         let phase = |stage: &Self| -> Option<Phase> {
             let phase = stage.fleet.status("clicks-to-west")["phase"].clone();
             serde_json::from_value(phase)
@@ -137,84 +119,20 @@ impl Stage {
     }
 }
 
-fn serve_streams(fleet: &Fleet) -> bool {
-    let server = fleet.world.control_plane();
-    let clusters = server
-        .list(&CLUSTERS, None, &ListOptions::default())
-        .unwrap()
-        .items;
-    clusters.iter().all(|cluster| {
-        let groups = cluster["status"]["apiEnablements"].as_array();
-        groups
-            .into_iter()
-            .flatten()
-            .any(|group| group["groupVersion"] == "example.org/v1")
-    })
-}
-
 /// Runs a stream from the position that it is given, and says where it stopped.
-async fn operator(api: ApiServer) {
-    loop {
-        tokio::time::sleep(Duration::from_millis(50)).await;
-        let Ok(object) = api.get(&STREAMS, None, "clicks") else {
-            continue;
-        };
-        if object["metadata"]["deletionTimestamp"].is_string() {
-            continue;
-        }
-        let mut object = (*object).clone();
-        let from: Option<u64> = object["spec"]["from"].as_str().and_then(|from| from.parse().ok());
-        let was: Option<u64> = object["status"]["position"]
-            .as_str()
-            .and_then(|was| was.parse().ok());
-        let ran = object["status"]["phase"] == "Running";
-        let (phase, position) = if object["spec"]["paused"] == true {
-            ("Stopped", was.map(|position| position + u64::from(ran)))
-        } else if object["spec"]["image"] == "broken" {
-            ("Failed", was)
-        } else {
-            ("Running", was.or(from).map(|position| position + u64::from(!ran)))
-        };
-        let generation = object["metadata"]["generation"].clone();
-        let position = position.map(|position| position.to_string());
-        let status = json!({"phase": phase, "position": position, "observedGeneration": generation});
-        if object["status"]["phase"] == status["phase"]
-            && object["status"]["observedGeneration"] == status["observedGeneration"]
-        {
-            continue;
-        }
-        object["status"] = status;
-        // Somebody was faster: looked at again in a moment.
-        let options = WriteOptions::manager("operator");
-        let _ = api.update(
-            &STREAMS,
-            None,
-            "clicks",
-            Some(Subresource::Status),
-            object,
-            &options,
-        );
-    }
-}
-
-fn crd() -> Value {
-    json!({
-        "apiVersion": "apiextensions.k8s.io/v1", "kind": "CustomResourceDefinition",
-        "metadata": {"name": "streams.example.org"},
-        "spec": {
-            "group": "example.org", "scope": "Cluster",
-            "names": {"kind": "Stream", "plural": "streams", "singular": "stream", "listKind": "StreamList"},
-            "versions": [{
-                "name": "v1", "served": true, "storage": true, "subresources": {"status": {}},
-                "schema": {"openAPIV3Schema": {"type": "object", "properties": {
-                    "spec": {"type": "object", "properties": {
-                        "image": {"type": "string"}, "paused": {"type": "boolean"}, "from": {"type": "string"},
-                    }},
-                    "status": {"type": "object", "x-kubernetes-preserve-unknown-fields": true},
-                }}},
-            }],
-        },
-    })
+fn looked_at(spec: &Value, was: &Value) -> Value {
+    let number = |text: &Value| text.as_str().and_then(|text| text.parse::<u64>().ok());
+    let (from, position) = (number(&spec["from"]), number(&was["position"]));
+    let ran = was["phase"] == "Running";
+    let (phase, position) = if spec["paused"] == true {
+        ("Stopped", position.map(|position| position + u64::from(ran)))
+    } else if spec["image"] == "broken" {
+        ("Failed", position)
+    } else {
+        let begun = position.or(from);
+        ("Running", begun.map(|position| position + u64::from(!ran)))
+    };
+    json!({"phase": phase, "position": position.map(|position| position.to_string())})
 }
 
 fn profile() -> Value {
@@ -241,18 +159,6 @@ fn profile() -> Value {
             "capture": [{"name": "position", "jsonPath": "$.status.position", "required": true}],
         },
     })
-}
-
-fn policy(placement: Value) -> Value {
-    json!({
-        "apiVersion": "policy.karmada.io/v1alpha1", "kind": "ClusterPropagationPolicy",
-        "metadata": {"name": "streams"},
-        "spec": {"resourceSelectors": [selector("clicks")], "placement": placement},
-    })
-}
-
-fn selector(name: &str) -> Value {
-    json!({"apiVersion": "example.org/v1", "kind": "Stream", "name": name})
 }
 
 fn stream(image: &str) -> Value {
@@ -317,7 +223,7 @@ async fn it_is_suspended_with_its_policy_and_alone_by_a_pin() {
     let stage = Stage::start().await;
     let image = || stage.copy("east")["spec"]["image"].clone();
     let policy = json!({"policy": {"kind": "ClusterPropagationPolicy", "name": "streams"}});
-    for (number, target, pins) in [(2, policy, 0), (3, json!({"workload": selector("clicks")}), 1)] {
+    for (number, target, pins) in [(2, policy, 0), (3, json!({"workload": STREAM.selector()}), 1)] {
         let before = image();
         stage.fleet.apply(&SUSPENSIONS, suspension(target));
         stage

@@ -2,29 +2,30 @@
 //! with the key that its closing has left, and the operator forgets that key as soon as the vault is open.
 
 use std::sync::Arc;
-use std::time::Duration;
 
 use cutover::api::Phase;
 use cutover::reconcile::intents::NoFailpoints;
-use cutover::sandbox::WorldOptions;
-use cutover::sandbox::api::{ApiServer, ListOptions, Patch, Resource, Subresource, WriteOptions};
+use cutover::sandbox::api::{ListOptions, Patch, Resource, Subresource, WriteOptions};
 use serde_json::{Value, json};
 use tokio::task::JoinSet;
 
+use crate::support::cluster_kind::{ClusterKind, MEMBERS, PINS, POLICIES, one_of_all};
 use crate::support::fleet::{CLAIMS, Fleet, MIGRATIONS};
 use crate::support::killed::at_any_line_of;
 
 const VAULTS: Resource = Resource::new("example.org", "vaults");
-const POLICIES: Resource = Resource::new("policy.karmada.io", "clusterpropagationpolicies");
-const PINS: Resource = Resource::new("policy.karmada.io", "clusteroverridepolicies");
 const PROFILES: Resource = Resource::new("cutover.dev", "workloadprofiles");
-const CLUSTERS: Resource = Resource::new("cluster.karmada.io", "clusters");
 const EVENTS: Resource = Resource::new("", "events");
-const MEMBERS: [&str; 3] = ["east", "west", "north"];
 const MOVE: &str = "gold-to-west";
 
-/// How often the operator looks, and how many looks a closing takes.
-const LOOK: Duration = Duration::from_millis(50);
+static VAULT: ClusterKind = ClusterKind {
+    kind: "Vault",
+    resource: VAULTS,
+    name: "gold",
+    fields: &[("image", "string"), ("open", "boolean"), ("key", "string")],
+};
+
+/// How many looks of the operator a closing takes.
 const CLOSING: u64 = 100;
 
 /// A fleet in which the vault `gold` is open in `east`.
@@ -45,18 +46,9 @@ impl Stage {
     }
 
     async fn by(profile: Value) -> Self {
-        let fleet = Fleet::start(WorldOptions::default()).await;
-        fleet.world.control_plane().install(&crd()).unwrap();
-        let mut operators = JoinSet::new();
-        for name in MEMBERS {
-            let api = fleet.world.member(name).api.clone();
-            api.install(&crd()).unwrap();
-            operators.spawn(operator(api));
-        }
-        // What doesn't fit when it is first looked at, the scheduler doesn't look at again.
-        fleet.until("the members' kinds are known", serve_vaults).await;
+        let (fleet, operators) = VAULT.start(looked_at).await;
         fleet.create(&PROFILES, None, profile);
-        fleet.create(&POLICIES, None, policy());
+        fleet.create(&POLICIES, None, VAULT.policy(one_of_all()));
         fleet.apply(&VAULTS, vault());
         let stage = Self {
             _operators: operators,
@@ -69,9 +61,7 @@ impl Stage {
     }
 
     fn copy(&self, cluster: &str) -> Value {
-        let member = self.fleet.world.member(cluster);
-        let copy = member.api.get(&VAULTS, None, "gold");
-        copy.map(|copy| (*copy).clone()).unwrap_or_default()
+        VAULT.copy(&self.fleet, cluster)
     }
 
     fn phase_in(&self, cluster: &str) -> Value {
@@ -98,13 +88,7 @@ impl Stage {
     }
 
     fn migrate(&self, more: Value) {
-        let mut spec = json!({
-            "workload": {"apiVersion": "example.org/v1", "kind": "Vault", "name": "gold"},
-            "to": "west", "verify": {"healthyFor": "2s", "timeout": "60s"},
-        });
-        let more = more.as_object().unwrap().clone();
-        spec.as_object_mut().unwrap().extend(more);
-        self.fleet.migrate_with(MOVE, spec);
+        VAULT.migrate(&self.fleet, MOVE, more);
     }
 
     /// Moves it to where it can't be opened.
@@ -180,21 +164,6 @@ impl Stage {
     }
 }
 
-fn serve_vaults(fleet: &Fleet) -> bool {
-    let server = fleet.world.control_plane();
-    let clusters = server
-        .list(&CLUSTERS, None, &ListOptions::default())
-        .unwrap()
-        .items;
-    clusters.iter().all(|cluster| {
-        let groups = cluster["status"]["apiEnablements"].as_array();
-        groups
-            .into_iter()
-            .flatten()
-            .any(|group| group["groupVersion"] == "example.org/v1")
-    })
-}
-
 /// What stands in every key.
 const SECRET: &str = "qZ7xW3";
 
@@ -252,48 +221,6 @@ fn looked_at(spec: &Value, was: &Value) -> Value {
     Value::Object(now)
 }
 
-async fn operator(api: ApiServer) {
-    loop {
-        tokio::time::sleep(LOOK).await;
-        let Ok(object) = api.get(&VAULTS, None, "gold") else {
-            continue;
-        };
-        if object["metadata"]["deletionTimestamp"].is_string() {
-            continue;
-        }
-        let mut object = (*object).clone();
-        let mut status = looked_at(&object["spec"], &object["status"]);
-        status["observedGeneration"] = object["metadata"]["generation"].clone();
-        if object["status"] == status {
-            continue;
-        }
-        object["status"] = status;
-        // Somebody was faster: looked at again in a moment.
-        let options = WriteOptions::manager("operator");
-        let _ = api.update(&VAULTS, None, "gold", Some(Subresource::Status), object, &options);
-    }
-}
-
-fn crd() -> Value {
-    json!({
-        "apiVersion": "apiextensions.k8s.io/v1", "kind": "CustomResourceDefinition",
-        "metadata": {"name": "vaults.example.org"},
-        "spec": {
-            "group": "example.org", "scope": "Cluster",
-            "names": {"kind": "Vault", "plural": "vaults", "singular": "vault", "listKind": "VaultList"},
-            "versions": [{
-                "name": "v1", "served": true, "storage": true, "subresources": {"status": {}},
-                "schema": {"openAPIV3Schema": {"type": "object", "properties": {
-                    "spec": {"type": "object", "properties": {
-                        "image": {"type": "string"}, "open": {"type": "boolean"}, "key": {"type": "string"},
-                    }},
-                    "status": {"type": "object", "x-kubernetes-preserve-unknown-fields": true},
-                }}},
-            }],
-        },
-    })
-}
-
 fn profile() -> Value {
     let seen = "has(object.status) && has(object.status.observedGeneration) && \
                 object.status.observedGeneration == object.metadata.generation";
@@ -316,21 +243,6 @@ fn profile() -> Value {
             "ranWhen": "has(object.status) && has(object.status.ran) && object.status.ran",
             "capture": [{"name": "key", "jsonPath": "$.status.key", "required": true}],
             "inUse": "$.status.used",
-        },
-    })
-}
-
-fn policy() -> Value {
-    let placement = json!({
-        "clusterAffinity": {"clusterNames": MEMBERS},
-        "spreadConstraints": [{"spreadByField": "cluster", "minGroups": 1, "maxGroups": 1}],
-    });
-    json!({
-        "apiVersion": "policy.karmada.io/v1alpha1", "kind": "ClusterPropagationPolicy",
-        "metadata": {"name": "vaults"},
-        "spec": {
-            "resourceSelectors": [{"apiVersion": "example.org/v1", "kind": "Vault", "name": "gold"}],
-            "placement": placement,
         },
     })
 }

@@ -5,6 +5,7 @@ use std::path::Path;
 
 pub use cutover_testing::*;
 
+pub mod cluster_kind;
 pub mod replica;
 pub mod served;
 pub mod terminal;
