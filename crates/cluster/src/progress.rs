@@ -19,7 +19,7 @@ pub trait ProgressObserver: Send + Sync {
     fn begin(&self, task: Task, sync: &str, total: usize) -> Box<dyn TaskObserver>;
 }
 
-/// Shows one task. It is told of each of thousands of objects, and must not wait.
+/// Shows one task. It is called for each of thousands of objects, and must not wait.
 pub trait TaskObserver: Send + Sync {
     fn progressed(&self, done: usize, total: usize);
 }
@@ -41,7 +41,7 @@ impl std::fmt::Debug for TaskProgress {
 }
 
 impl TaskProgress {
-    /// Begins a task, of which nobody is told when there is nothing to do.
+    /// Begins a task. One with nothing to do isn't shown.
     pub(super) fn begin(
         observer: Option<&dyn ProgressObserver>,
         task: Task,

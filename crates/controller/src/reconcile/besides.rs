@@ -1,4 +1,4 @@
-//! What else isn't well, for whoever is told of one thing: a look at everything when a notice is sent, now and then.
+//! What else isn't well, for the notice of one event: everything is looked at when a notice is sent.
 
 use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};

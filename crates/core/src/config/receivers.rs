@@ -75,7 +75,7 @@ impl Filter {
             && self.reaches(notice.namespace.as_deref())
     }
 
-    /// Returns whether who is told may hear of what is in a namespace; `None`: of what is in none.
+    /// Returns whether the receiver gets what is in a namespace; `None`: what is in none.
     pub fn reaches(&self, namespace: Option<&str>) -> bool {
         let namespace = namespace.unwrap_or_default();
         self.namespaces.is_empty() || self.namespaces.iter().any(|one| glob::name(one, namespace))

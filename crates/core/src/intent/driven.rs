@@ -49,7 +49,7 @@ pub const PLACED_OTHERWISE: &str = "the policy that was to take the workload up 
 /// Why a Migration is rolled back that would only wait for another one.
 pub const COMES_AFTER: &str = "another Migration of the workload comes first";
 
-/// How many characters of a reason that an annotation gives are told.
+/// How many characters of a reason that an annotation gives are shown.
 const MOST_OF_A_REASON: usize = 200;
 /// How much of the name of a workload goes into the name of its Migration.
 const PART: usize = 32;

@@ -19,7 +19,7 @@ pub(super) enum Type {
 }
 
 impl Type {
-    /// In the order in which several are told.
+    /// In the order in which several are shown.
     pub(super) const ALL: [Self; 6] = [
         Self::Integer,
         Self::Number,

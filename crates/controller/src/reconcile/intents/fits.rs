@@ -52,7 +52,7 @@ impl Kept {
 }
 
 impl Slot {
-    /// Returns whether somebody is asking, or may go by what was answered.
+    /// Returns whether a question is under way, or its answer still counts.
     fn is_of_use(this: &Arc<Self>) -> bool {
         let last = this.last.try_lock();
         Arc::strong_count(this) > 1 || last.is_ok_and(|last| last.as_ref().is_some_and(Kept::is_fresh))
@@ -115,7 +115,7 @@ impl Fits {
 async fn look(cluster: &Cluster, gvk: &Gvk, profile: &WorkloadProfileSpec) -> Seen<Vec<Misfit>> {
     let definition = match cluster.lookup(gvk).await {
         Ok(Lookup::Served(served)) => definitions::of(cluster, &served).await,
-        // That is told by itself.
+        // That is reported by itself.
         Ok(Lookup::NotServed) => return Seen::known(Vec::new(), super::ask::instant(cluster)),
         Err(error) => return Seen::unknown(error.to_string()),
     };

@@ -144,7 +144,7 @@ impl Election {
         Next::Claim(Box::new(self.claim(wall)))
     }
 
-    /// Returns the format in which somebody who had the Lease has written everything; nothing where that was not noted.
+    /// Returns the format in which an earlier leader has written everything; nothing where the Lease doesn't say it.
     fn format_seen(&self) -> Option<u32> {
         let seen = self.seen.as_ref().filter(|seen| !seen.is_gone)?;
         let format = seen.lease.metadata.annotations.as_ref()?.get(FORMAT)?;

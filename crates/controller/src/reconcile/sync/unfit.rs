@@ -15,7 +15,7 @@ use cutover_core::plan::{Action, Change};
 use cutover_core::profile::Misfit;
 use cutover_karmada::name::ObjectKey;
 
-/// How many faults of a profile are told: the first with its place.
+/// How many faults of a profile are shown: the first with its place.
 const TOLD: usize = 3;
 
 impl Sync {

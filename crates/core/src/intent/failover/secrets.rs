@@ -29,7 +29,7 @@ impl Operation<'_> {
         );
     }
 
-    /// Returns whether a copy can be given these handles. After a control plane was built anew from Git those that are secrets can't
+    /// Returns whether a copy can be given these handles. In a control plane that was rebuilt from Git those that are secrets can't
     /// be: Git doesn't have their values.
     pub(super) fn can_give(&self, handles: &BTreeMap<String, String>) -> bool {
         let journal = self.status.journal.as_ref();

@@ -197,7 +197,7 @@ impl Operation<'_> {
         }
     }
 
-    /// What somebody else says, in brief. The values of secret handles are hidden before: of one that is cut in two, or masked in part,
+    /// What another program says, in brief. The values of secret handles are hidden before: of one that is cut in two, or masked in part,
     /// the rest would stay.
     fn in_brief(&self, said: &str) -> String {
         brief(&self.without_secrets(said.to_owned()))
