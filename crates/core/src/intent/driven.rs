@@ -9,7 +9,7 @@
 
 mod choice;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashMap};
 
 use jiff::Timestamp;
 use serde::Deserialize;
@@ -95,13 +95,11 @@ pub fn called_for(
     mut to_be: impl FnMut(&Tenant) -> Option<PolicyName>,
     goes: impl Fn(&PolicyName) -> bool,
 ) -> Result<Vec<Called>, String> {
-    let mut choice = Choice::new(ground);
+    let (mut choice, tenants) = (Choice::new(ground), tenants_by_workload(ground));
     let each = refusal.losses.iter().map(|loss| {
-        let tenant = ground
-            .tenants
-            .iter()
-            .find(|tenant| tenant.workload == loss.workload);
-        let tenant = tenant.ok_or("it is not known how it runs now")?;
+        let tenant = *tenants
+            .get(&loss.workload)
+            .ok_or("it is not known how it runs now")?;
         let of = |why: String| format!("{}: {why}", loss.workload);
         let (by, then) = ground
             .placing(tenant, (policy, spec), settings.preemption, &goes)
@@ -186,6 +184,20 @@ fn called(
         open: starts.clone(),
         successor,
     })
+}
+
+/// Of a thousand workloads each is looked up once.
+fn tenants_by_workload(ground: &Ground) -> HashMap<&ObjectKey, &Tenant> {
+    let tenants = ground.tenants.iter();
+    tenants.map(|tenant| (&tenant.workload, tenant)).collect()
+}
+
+/// Returns whether a refused change of a policy sets off a Migration for every workload that it would move.
+pub fn are_automatic(settings: &Migrations, policy: &Value, ground: &Ground, refusal: &Refusal) -> bool {
+    let tenants = tenants_by_workload(ground);
+    let template_of = |loss: &Loss| tenants.get(&loss.workload).map(|tenant| &tenant.template);
+    let mut losses = refusal.losses.iter();
+    losses.all(|loss| is_automatic(settings, policy, template_of(loss)))
 }
 
 /// Returns whether a change of a policy sets off the Migration of a workload: the workload's annotation counts before the
@@ -422,8 +434,32 @@ impl<'a> Driven<'a> {
     }
 }
 
-/// Returns whether a Migration, whoever asked for it, is about the workload that is to move.
-pub fn is_about(migration: &Value, called: &Called) -> bool {
+/// Migrations by the namespace and name of their workloads: of a thousand moves that a policy calls for, each is compared with few.
+pub struct MigrationsByWorkload<'a>(HashMap<(Option<&'a str>, Option<&'a str>), Vec<&'a Value>>);
+
+impl<'a> MigrationsByWorkload<'a> {
+    pub fn of(migrations: impl IntoIterator<Item = &'a Value>) -> Self {
+        let mut by_workload: HashMap<_, Vec<_>> = HashMap::new();
+        for migration in migrations {
+            let namespace = migration["metadata"]["namespace"].as_str();
+            let name = migration["spec"]["workload"]["name"].as_str();
+            by_workload.entry((namespace, name)).or_default().push(migration);
+        }
+        Self(by_workload)
+    }
+
+    /// Returns those, whoever asked for them, that are about the workload that is to move.
+    pub fn about<'s>(&'s self, called: &'s Called) -> impl Iterator<Item = &'a Value> + use<'s, 'a> {
+        let key = (
+            Some(called.namespace.as_str()),
+            Some(called.workload.name.as_str()),
+        );
+        let named = self.0.get(&key).into_iter().flatten().copied();
+        named.filter(|migration| is_about(migration, called))
+    }
+}
+
+fn is_about(migration: &Value, called: &Called) -> bool {
     is_of(migration, &called.workload, Some(&called.namespace))
 }
 
