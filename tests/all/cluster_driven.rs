@@ -8,6 +8,7 @@ use cutover::sandbox::{World, WorldOptions};
 use serde_json::{Value, json};
 
 use crate::placement::{job, policy, runs};
+use crate::support::commands::Commands;
 use crate::support::plane::{NAMESPACE, Plane, settings};
 use crate::support::roles;
 use crate::support::wait::until;
@@ -132,16 +133,6 @@ impl Stage {
             .any(|one| one["status"]["waitingFor"]["code"] == "Approval")
     }
 
-    fn approve(&self) {
-        let name = self.evacuations()[0]["metadata"]["name"]
-            .as_str()
-            .unwrap()
-            .to_owned();
-        let patch = json!({"spec": {"approvals": [{"phase": "Moving", "attempt": 1}]}});
-        let server = &self.plane.server;
-        server.patch(&EVACUATIONS, None, &name, None, &Patch::Merge(patch), "kubectl");
-    }
-
     fn all_run_in(&self, cluster: &str) -> bool {
         self.jobs.iter().all(|name| runs(&self.world, cluster, name))
     }
@@ -204,7 +195,10 @@ async fn asked_first_nothing_moves_before_it_is_approved_and_then_with_its_state
     assert_eq!(stage.taints(), ["maintenance"]);
     stage.all_stayed();
 
-    stage.approve();
+    let commands = Commands::of(&stage.world, &stage.plane).await;
+    let printed = commands.printed(name).await;
+    assert_eq!(printed, [format!("approve {name}")]);
+    commands.done(&printed[0]).await;
     until("it has ended", || stage.phases() == ["Completed"]).await;
     assert!(stage.all_run_in(stage.to()), "{}", stage.world.ledger());
     assert_eq!(stage.world.ledger().verdict().runs.len(), 2);

@@ -9,6 +9,7 @@ use cutover::sandbox::{World, WorldOptions};
 use serde_json::{Value, json};
 
 use crate::placement::{job, named, policy, runs, started};
+use crate::support::commands::Commands;
 use crate::support::plane::{NAMESPACE, Plane, settings};
 use crate::support::wait::until;
 
@@ -194,6 +195,59 @@ async fn a_revert_in_mid_flight_brings_it_back() {
         phases(&plane).contains(&"Completed".to_owned())
     })
     .await;
+    is_clean(&world);
+}
+
+/// No file asks for it, so what a person says is written to the control plane; the sync that set it off lets that be.
+#[tokio::test]
+async fn the_commands_that_status_prints_control_a_migration_without_a_file() {
+    let settings = settings(PATIENT);
+    let before = policy("orders", "orders", "east");
+    let (world, plane) = started(&before, &[("cutover.yaml", &settings)]).await;
+    let _running = plane.start();
+    plane.push(&[("policy.yaml", &policy("orders", "orders", "west"))]);
+    until("the target is watched", || phases(&plane) == ["Verify"]).await;
+    let commands = Commands::of(&world, &plane).await;
+    let name = format!(
+        "shop/{}",
+        migrations(&plane)[0]["metadata"]["name"].as_str().unwrap()
+    );
+    let wait = || migrations(&plane)[0]["status"]["waitingFor"].clone();
+    let head = plane.origin.tip("main");
+
+    let tried = commands.done(&format!("pause {name} --dry-run")).await;
+    assert_eq!(tried, "");
+    assert!(migrations(&plane)[0]["spec"]["paused"].is_null());
+    let said = commands.done(&format!("pause {name}")).await;
+    assert!(
+        said.contains("because a change of PropagationPolicy shop/orders asks for it, and no file: Pause"),
+        "{said}"
+    );
+    until("it is paused", || wait()["code"] == "Pause").await;
+    let resume = commands.printed(&name).await;
+    assert_eq!(resume, [format!("resume {name}")]);
+    commands.done(&resume[0]).await;
+    until("it goes on", || wait()["code"] != "Pause").await;
+
+    world.faults().partition("east");
+    commands.done(&format!("abort {name}")).await;
+    let asks = || {
+        wait()["offers"]
+            .as_array()
+            .is_some_and(|offers| !offers.is_empty())
+    };
+    until("it asks", asks).await;
+    let printed = commands.printed(&name).await;
+    let keep = format!("assume {name} to west");
+    assert!(printed.contains(&keep), "{printed:?}");
+    let said = commands.refused(&format!("assume {name} from north")).await;
+    assert!(said.contains("does not ask for the word from north"), "{said}");
+    commands.done(&keep).await;
+    until("west keeps it", || phases(&plane) == ["Cleanup"]).await;
+    world.faults().heal("east");
+    until("it has ended", || phases(&plane) == ["Completed"]).await;
+    assert_eq!(named(&plane, "orders"), json!(["west"]));
+    assert_eq!(plane.origin.tip("main"), head, "nothing is committed");
     is_clean(&world);
 }
 

@@ -268,6 +268,11 @@ pub fn successor_in(annotations: &BTreeMap<String, String>) -> Option<PolicyName
     named(annotations.get(SUCCESSOR_ANNOTATION)?)
 }
 
+/// Returns the policy whose change has set a Migration off. `annotations`: the Migration's.
+pub(super) fn policy_in(annotations: &BTreeMap<String, String>) -> Option<PolicyName> {
+    named(annotations.get(POLICY_ANNOTATION)?)
+}
+
 fn spec(called: &Called, settings: &Migrations) -> MigrationSpec {
     MigrationSpec {
         from: Some(called.from.clone()),

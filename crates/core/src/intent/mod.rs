@@ -22,6 +22,7 @@ pub mod migration;
 mod misfits;
 pub mod moves;
 mod operation;
+pub mod origin;
 pub mod other_managers;
 pub mod owners;
 pub mod pin;
