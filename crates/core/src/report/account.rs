@@ -83,9 +83,9 @@ pub(super) fn reason(migration: &Migration) -> Option<String> {
     if let Some(back) = journal.and_then(|journal| journal.roll_back.as_ref()) {
         return Some(format!("{} (in {})", back.reason, back.from_phase));
     }
-    // One that ended before anything was touched has nothing to roll back.
-    let ended_early = matches!(status.phase, Phase::RolledBack | Phase::Aborted);
-    let last = status.common.steps.last().filter(|_| ended_early)?;
+    // One that was aborted before anything was touched had nothing to roll back.
+    let aborted = status.phase == Phase::Aborted;
+    let last = status.common.steps.last().filter(|_| aborted)?;
     (!last.evidence.is_empty()).then(|| format!("{} (in {})", last.evidence.join("; "), last.name))
 }
 
@@ -210,6 +210,21 @@ mod tests {
                 assert_eq!(printed.as_deref(), Some(command), "{asks}");
             }
         }
+    }
+
+    #[test]
+    fn the_end_of_a_way_back_is_no_reason_for_it() {
+        let steps = json!([{"name": "RollingBack", "startedAt": "2026-03-01T10:00:10Z", "evidence": ["east: healthy"]}]);
+        let of = |phase: &str| {
+            let migration = json!({
+                "apiVersion": "cutover.dev/v1alpha1", "kind": "Migration", "metadata": {"name": "a"},
+                "spec": {"workload": {"apiVersion": "v1", "kind": "A", "name": "a"}, "to": "west"},
+                "status": {"phase": phase, "steps": steps},
+            });
+            reason(&serde_json::from_value(migration).unwrap())
+        };
+        assert_eq!(of("RolledBack"), None);
+        assert_eq!(of("Aborted").as_deref(), Some("east: healthy (in RollingBack)"));
     }
 
     #[test]
