@@ -23,6 +23,7 @@ mod many;
 mod markdown;
 mod next;
 mod notice;
+mod plain;
 mod profile;
 mod reconciler;
 pub mod review;
