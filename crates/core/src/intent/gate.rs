@@ -662,7 +662,9 @@ impl Ground {
         // Without a policy a binding stays as it is.
         let then = then?;
         let same = now.is_some_and(|now| now.placement == then.placement);
-        let is_applied = tenant.binding.spec.placement.as_ref() == Some(&then.placement);
+        // What is in hand waits for a placement that keeps it, and that may be on its way to the binding.
+        let is_applied =
+            tenant.in_hand.is_none() && tenant.binding.spec.placement.as_ref() == Some(&then.placement);
         if same || is_applied {
             return None;
         }

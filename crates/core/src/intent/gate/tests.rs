@@ -241,6 +241,21 @@ fn what_is_in_hand_may_be_placed_where_its_intent_lets_it_run_and_nowhere_else()
     assert!(change(&mut held, one_of(&["east", "north"])).is_err());
 }
 
+/// What was agreed is in force, and the binding still has what Git says again.
+#[test]
+fn what_the_binding_has_lets_nothing_out_that_its_intent_does_not_wait_for() {
+    let mut held = ground(one_of(&["east"]), &["east"]);
+    held.policies
+        .insert(policy_name("orders"), policy(one_of(&["west"])));
+    held.tenants[0].in_hand = Some(vec![ClusterName::new("west")]);
+    assert_eq!(
+        change(&mut held.clone(), one_of(&["east"])).unwrap_err(),
+        format!("{ORDERS} would stop in west and start in east from nothing")
+    );
+    held.tenants[0].in_hand = None;
+    assert_eq!(change(&mut held, one_of(&["east"])), Ok(Doubts::default()));
+}
+
 #[test]
 fn nothing_is_said_of_what_is_placed_so_already() {
     // The scheduler has yet to look: it isn't this write that moves it.
