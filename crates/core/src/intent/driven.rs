@@ -17,7 +17,7 @@ use serde_json::{Value, json};
 
 use super::child;
 use super::effect::{add, segment};
-use super::gate::{Fate, Ground, Loss, Refusal, Tenant};
+use super::gate::{Fate, Ground, Loss, Refusal, Tenant, Write};
 use super::record::digest;
 use crate::api::{self, Intent, MigrationSpec, Phase, PolicyName, WorkloadRef};
 use crate::config::{Migrations, MigrationsMode};
@@ -36,6 +36,8 @@ const POLICY_ANNOTATION: &str = "cutover.dev/policy";
 const SUCCESSOR_ANNOTATION: &str = "cutover.dev/successor";
 /// The digest of the placement that Git asked for; by earlier versions of the selectors, too.
 const PLACEMENT_ANNOTATION: &str = "cutover.dev/placement";
+/// That placement itself, as JSON, where the workload stays with its policy: what is applied once more when Git has changed meanwhile.
+const AGREED_ANNOTATION: &str = "cutover.dev/agreed-placement";
 
 /// On such an intent: it is rolled back because what set it off is so no more, and why; `true` by earlier versions.
 pub(super) const OVERTAKEN_ANNOTATION: &str = "cutover.dev/overtaken";
@@ -49,6 +51,8 @@ pub const PLACED_OTHERWISE: &str = "the policy that was to take the workload up 
 /// Why a Migration is rolled back that would only wait for another one.
 pub const COMES_AFTER: &str = "another Migration of the workload comes first";
 
+/// How many bytes of JSON a placement may take that is noted.
+const MOST_OF_A_PLACEMENT: usize = 16 * 1024;
 /// How many characters of a reason that an annotation gives are shown.
 const MOST_OF_A_REASON: usize = 200;
 /// How much of the name of a workload goes into the name of its Migration.
@@ -200,6 +204,33 @@ pub fn are_automatic(settings: &Migrations, policy: &Value, ground: &Ground, ref
     losses.all(|loss| is_automatic(settings, policy, template_of(loss)))
 }
 
+/// Returns whether the placement that committed Migrations have carried out is applied before the one that Git asks for by now: they end
+/// with it, and the other one would be held back for as long as they don't. An error says why it can't be applied.
+///
+/// `moved`: the workloads of these Migrations.
+pub fn goes_first(
+    ground: &Ground,
+    policy: &PolicyName,
+    (agreed, wanted): (&PropagationSpec, &PropagationSpec),
+    moved: &[ObjectKey],
+) -> Result<bool, String> {
+    let is_moved = |workload: &ObjectKey| moved.contains(workload);
+    let waits = |tenant: &Tenant| tenant.in_hand.is_some() && is_moved(&tenant.workload);
+    if !ground.tenants.iter().any(waits) {
+        return Ok(false);
+    }
+    let write = |spec: &PropagationSpec| Write::Policy(policy.clone(), Some(Box::new(spec.clone())));
+    let mut then = ground.clone();
+    // Git asks for it no more: no annotation accepts what it costs, and what may have state is not moved for it.
+    let passed = then.pass(&write(agreed), None);
+    let doubts = passed.map_err(|refusal| refusal.to_string())?;
+    if let Some(told) = doubts.told() {
+        return Err(told);
+    }
+    let is_held = |refusal: Refusal| refusal.losses.iter().any(|loss| is_moved(&loss.workload));
+    Ok(then.judge(&write(wanted), None).is_err_and(is_held))
+}
+
 /// Returns whether a change of a policy sets off the Migration of a workload: the workload's annotation counts before the
 /// policy's, and that before what the sync says.
 pub fn is_automatic(settings: &Migrations, policy: &Value, template: Option<&Value>) -> bool {
@@ -238,6 +269,7 @@ pub fn migration(called: &Called, cause: Cause<'_>, settings: &Migrations, now: 
         (POLICY_ANNOTATION, key_text(cause.policy)),
         (PLACEMENT_ANNOTATION, placement_digest(cause.wanted)),
     ]);
+    annotations.extend(agreed_annotation(called, cause.wanted));
     json!({
         "apiVersion": api::API_VERSION,
         "kind": "Migration",
@@ -260,6 +292,13 @@ fn successor_annotation(called: &Called) -> BTreeMap<&'static str, String> {
     successor
         .map(|successor| (SUCCESSOR_ANNOTATION, key_text(successor)))
         .collect()
+}
+
+/// What says on a Migration what its policy is to say when it is committed.
+fn agreed_annotation(called: &Called, wanted: &Value) -> Option<(&'static str, String)> {
+    let stays = called.successor.is_none();
+    let placement = wanted.pointer("/spec/placement").filter(|_| stays)?.to_string();
+    (placement.len() <= MOST_OF_A_PLACEMENT).then_some((AGREED_ANNOTATION, placement))
 }
 
 /// Returns the policy that takes a workload up with the change that has set its Migration off, if that isn't its own. `annotations`: the
@@ -340,6 +379,23 @@ impl<'a> Driven<'a> {
     /// Returns whether it counts against the moves that may be under way at once: one that is committed only waits for the policy.
     pub fn is_under_way(&self) -> bool {
         !self.phase().is_terminal() && self.phase() != Phase::Cleanup
+    }
+
+    /// Returns whether it is committed and offers no word, by which a person might bring the workload back: a placement may be all
+    /// that it needs to end.
+    pub fn awaits_placement(&self) -> bool {
+        let offers = self.migration.pointer("/status/waitingFor/offers");
+        let asks = offers
+            .and_then(Value::as_array)
+            .is_some_and(|offers| !offers.is_empty());
+        self.phase() == Phase::Cleanup && !asks
+    }
+
+    /// Returns the placement that it was set off for, of the policy that has the workload; `None`: that isn't noted in full.
+    pub fn agreed(&self) -> Option<Value> {
+        let placement: Value = serde_json::from_str(annotation(self.migration, AGREED_ANNOTATION)?).ok()?;
+        let said = annotation(self.migration, PLACEMENT_ANNOTATION)?;
+        (placement.is_object() && said == digest(&placement)).then_some(placement)
     }
 
     /// Returns whether it moves a workload as called for, by the same placement: where that leaves several clusters open, to any of

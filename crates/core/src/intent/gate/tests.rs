@@ -256,6 +256,72 @@ fn what_the_binding_has_lets_nothing_out_that_its_intent_does_not_wait_for() {
     assert_eq!(change(&mut held, one_of(&["east"])), Ok(Doubts::default()));
 }
 
+/// A policy of every job of the namespace.
+fn policy_of_all(clusters: &[&str]) -> PropagationSpec {
+    let every =
+        json!([{"apiVersion": "flink.apache.org/v1beta1", "kind": "FlinkDeployment", "namespace": "shop"}]);
+    policy_with(one_of(clusters), json!({"resourceSelectors": every}))
+}
+
+/// `orders` has been moved to west, and its Migration waits for the policy, which still says east.
+fn moved_to_west() -> Ground {
+    let mut ground = ground(one_of(&["east"]), &["west"]);
+    ground.tenants[0].in_hand = Some(vec![ClusterName::new("west")]);
+    ground
+        .policies
+        .insert(policy_name("orders"), policy_of_all(&["east"]));
+    ground
+}
+
+/// Returns whether the placement in some clusters goes before the one in others.
+fn goes_first(ground: &Ground, agreed: &[&str], wanted: &[&str]) -> Result<bool, String> {
+    let specs = (&policy_of_all(agreed), &policy_of_all(wanted));
+    driven::goes_first(ground, &policy_name("orders"), specs, &[workload()])
+}
+
+#[test]
+fn what_was_agreed_goes_before_what_would_be_held_back() {
+    let moved = moved_to_west();
+    // A third cluster, and the first one again.
+    for wanted in ["north", "east"] {
+        assert_eq!(goes_first(&moved, &["west"], &[wanted]), Ok(true), "{wanted}");
+    }
+    // What keeps it goes out by itself.
+    assert_eq!(goes_first(&moved, &["west"], &["north", "west"]), Ok(false));
+    // It is not where the placement says.
+    let refused = goes_first(&moved, &["north"], &["east"]).unwrap_err();
+    assert_eq!(
+        refused,
+        format!("{ORDERS} would stop in west and start in north from nothing")
+    );
+    // It has ended since.
+    let mut ended = moved;
+    ended.tenants[0].in_hand = None;
+    assert_eq!(goes_first(&ended, &["west"], &["north"]), Ok(false));
+}
+
+/// Another job of the policy, which was not moved or has come back.
+#[test]
+fn what_was_agreed_goes_nowhere_where_it_would_cost_another_workload_its_state() {
+    let mut moved = moved_to_west();
+    let mut bills = ground(one_of(&["east"]), &["east"]).tenants.remove(0);
+    bills.workload.name = "bills".to_owned();
+    bills.template["metadata"]["name"] = json!("bills");
+    moved.tenants.push(bills);
+    let stops = "FlinkDeployment shop/bills would stop in east and start in west from nothing";
+    assert_eq!(goes_first(&moved, &["west"], &["north"]).unwrap_err(), stops);
+    // Nor where it might.
+    moved.tenants[1].state = State::Unsaid;
+    let doubt = goes_first(&moved, &["west"], &["north"]).unwrap_err();
+    assert!(doubt.starts_with(stops), "{doubt}");
+    // On its way as well, its Migration lets it run in east.
+    moved.tenants[1].state = State::Kept;
+    moved.tenants[1].in_hand = Some(vec![ClusterName::new("east")]);
+    assert_eq!(goes_first(&moved, &["west"], &["north"]).unwrap_err(), stops);
+    moved.tenants[1].in_hand = Some(vec![ClusterName::new("west")]);
+    assert_eq!(goes_first(&moved, &["west"], &["north"]), Ok(true));
+}
+
 #[test]
 fn nothing_is_said_of_what_is_placed_so_already() {
     // The scheduler has yet to look: it isn't this write that moves it.
