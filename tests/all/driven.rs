@@ -1,7 +1,7 @@
 //! A push that changes a policy, and nothing else: where the sync says so, each workload that would lose its state gets a Migration,
 //! and the policy goes out when all of them are across. Whatever Git says last is where it ends.
 
-use cutover::name::ObjectKey;
+use cutover::name::{ObjectKey, Revision};
 use cutover::plan::Action;
 use cutover::sandbox::api::{Patch, Resource};
 use cutover::sandbox::karmada::Features;
@@ -275,17 +275,13 @@ async fn two_commits_in_a_row_end_in_what_the_last_one_says() {
     is_clean(&world);
 }
 
-/// Committed, the workload is in west; the policy that keeps it there is not applied yet, and Git wants it back.
-#[tokio::test]
-async fn a_revert_after_the_commit_point_waits_under_guard_for_what_was_agreed() {
+/// `orders` is committed in west, the policy that keeps it there is not applied yet, and `push` has changed Git since. No reconciler runs.
+async fn overtaken_in_cleanup(push: impl FnOnce(&Plane, &Revision)) -> (World, Plane) {
     let settings = settings(AUTO);
-    let (before, after) = (
-        policy("orders", "orders", "east"),
-        policy("orders", "orders", "west"),
-    );
-    let (world, plane) = started(&before, &[("cutover.yaml", &settings)]).await;
-    let _running = plane.start();
-    plane.push(&[("policy.yaml", &after)]);
+    let (world, plane) = started(&placed(EAST), &[("cutover.yaml", &settings)]).await;
+    let tip = plane.origin.tip("main").unwrap();
+    let running = plane.start();
+    plane.push(&[("policy.yaml", &policy("orders", "orders", "west"))]);
     until("it has begun", || {
         phases(&plane)
             .iter()
@@ -294,28 +290,164 @@ async fn a_revert_after_the_commit_point_waits_under_guard_for_what_was_agreed()
     .await;
     plane.refuse(&["PATCH /apis/policy.karmada.io/v1alpha1/namespaces/shop/propagationpolicies/orders"]);
     until("it is committed", || phases(&plane) == ["Cleanup"]).await;
-    plane.push(&[("policy.yaml", &before)]);
-    until("the revert is read", || is_read(&plane)).await;
+    push(&plane, &tip);
+    until("the push is read", || is_read(&plane)).await;
+    drop(running);
     plane.refuse(&[]);
-    until("it says what it waits for", || {
-        let status = &migrations(&plane)[0]["status"];
-        status["waitingFor"]["reason"]
-            .as_str()
-            .is_some_and(|reason| reason.contains("west to be kept"))
-    })
-    .await;
-    assert!(runs(&world, "west", "orders"));
-    assert_eq!(phases(&plane), ["Cleanup"]);
-    // What was agreed, and then the newer one.
-    plane.push(&[("policy.yaml", &after)]);
-    until("it has ended", || phases(&plane) == ["Completed"]).await;
-    plane.push(&[("policy.yaml", &before)]);
-    until("it is back", || {
-        phases(&plane) == ["Completed"; 2] && migrations(&plane)[0]["spec"]["to"] == "east"
-    })
-    .await;
-    assert!(runs(&world, "east", "orders"));
+    (world, plane)
+}
+
+/// From where to where the Migrations have moved.
+fn moves(plane: &Plane) -> Vec<(Value, Value)> {
+    let all = migrations(plane);
+    let each = all
+        .iter()
+        .map(|one| (one["spec"]["from"].clone(), one["spec"]["to"].clone()));
+    each.collect()
+}
+
+/// The job was moved to west and from there to where Git says by now, each time with its state.
+fn has_moved_by_way_of_west(world: &World, plane: &Plane, to: &str) {
+    assert_eq!(phases(plane), ["Completed"; 2], "{to}");
+    let moves = moves(plane);
+    for (from, to) in [("east", "west"), ("west", to)] {
+        assert!(moves.contains(&(json!(from), json!(to))), "{moves:?}");
+    }
+    assert_eq!(named(plane, "orders"), json!([to]));
+    assert!(runs(world, to, "orders"));
+    is_clean(world);
     assert_eq!(world.ledger().verdict().runs.len(), 3, "{}", world.ledger());
+}
+
+/// A third cluster, the first one again, and another history in which the policy never named west.
+#[tokio::test]
+async fn what_git_says_after_the_commit_point_is_reached_by_way_of_what_was_agreed() {
+    type Push = fn(&Plane, &Revision);
+    let pushes: [(&str, Push); 3] = [
+        ("north", |plane, _| {
+            plane.push(&[("policy.yaml", &policy("orders", "orders", "north"))]);
+        }),
+        ("east", |plane, _| plane.push(&[("policy.yaml", &placed(EAST))])),
+        ("north", |plane, tip| {
+            let north = policy("orders", "orders", "north");
+            let files = [("policy.yaml", &*north)];
+            plane.origin.commit_on("main", Some(tip), &files);
+        }),
+    ];
+    for (to, push) in pushes {
+        let (world, plane) = overtaken_in_cleanup(push).await;
+        let _running = plane.start();
+        until("it is where Git says", || phases(&plane) == ["Completed"; 2]).await;
+        has_moved_by_way_of_west(&world, &plane, to);
+    }
+}
+
+/// Killed at its first writes and at some later ones, with and without an answer: what runs next goes on from there.
+#[tokio::test]
+async fn a_process_that_dies_after_the_commit_point_leaves_a_job_that_ends_where_git_says() {
+    let north = policy("orders", "orders", "north");
+    for (write, answered) in [
+        (0, false),
+        (0, true),
+        (1, true),
+        (3, false),
+        (9, true),
+        (20, false),
+    ] {
+        let (world, plane) = overtaken_in_cleanup(|plane, _| plane.push(&[("policy.yaml", &north)])).await;
+        plane.run_until(write, answered).await;
+        for _ in 0..6 {
+            if phases(&plane) != ["Completed"; 2] {
+                plane.run().await;
+            }
+        }
+        has_moved_by_way_of_west(&world, &plane, "north");
+    }
+}
+
+#[tokio::test]
+async fn a_policy_that_says_manual_leaves_what_was_agreed_to_a_person() {
+    let manual = policy("orders", "orders", "north").replace(
+        "namespace: shop",
+        "namespace: shop, annotations: {cutover.dev/migrations: manual}",
+    );
+    let (world, plane) = overtaken_in_cleanup(|plane, _| plane.push(&[("policy.yaml", &manual)])).await;
+    plane.run().await;
+    assert_eq!(phases(&plane), ["Cleanup"]);
+    assert_eq!(named(&plane, "orders"), json!(["east"]));
+    let reason = &migrations(&plane)[0]["status"]["waitingFor"]["reason"];
+    assert!(reason.as_str().unwrap().contains("west to be kept"), "{reason}");
+    assert!(runs(&world, "west", "orders"));
+    // What was agreed, and then the newer one.
+    let _running = plane.start();
+    plane.push(&[("policy.yaml", &policy("orders", "orders", "west"))]);
+    until("it has ended", || phases(&plane) == ["Completed"]).await;
+    plane.push(&[("policy.yaml", &policy("orders", "orders", "north"))]);
+    until("it is where Git says", || phases(&plane) == ["Completed"; 2]).await;
+    has_moved_by_way_of_west(&world, &plane, "north");
+}
+
+/// One of the two is across, and the other one could not move: no placement keeps both.
+#[tokio::test]
+async fn where_another_workload_of_the_policy_has_stayed_it_waits_and_says_what_to_do() {
+    let settings = settings(
+        "- {name: main, gate: {migrations: {mode: Auto, maxParallel: 2, verify: {healthyFor: 1s}}}}",
+    );
+    let both = |clusters: &str| policy("orders", "", clusters).replace(", name: ''", "");
+    // In west it never comes up.
+    let broken = "apiVersion: policy.karmada.io/v1alpha1
+kind: OverridePolicy
+metadata: {name: broken, namespace: shop}
+spec:
+  resourceSelectors: [{apiVersion: flink.apache.org/v1beta1, kind: FlinkDeployment, name: bills}]
+  overrideRules:
+  - targetCluster: {clusterNames: [west]}
+    overriders: {plaintext: [{path: /spec/image, operator: replace, value: 'orders:broken'}]}
+";
+    let bills = job("bills");
+    let more = [
+        ("cutover.yaml", &*settings),
+        ("bills.yaml", &*bills),
+        ("broken.yaml", broken),
+    ];
+    let (world, plane) = started(&both("east"), &more).await;
+    until("bills runs in east", || runs(&world, "east", "bills")).await;
+    let sorted = |plane: &Plane| {
+        let mut phases = phases(plane);
+        phases.sort();
+        phases
+    };
+    let running = plane.start();
+    plane.push(&[("policy.yaml", &both("west"))]);
+    until("one is across, and one has stayed", || {
+        sorted(&plane) == ["Cleanup", "RolledBack"]
+    })
+    .await;
+    plane.push(&[("policy.yaml", &both("north"))]);
+    until("the push is read", || is_read(&plane)).await;
+    drop(running);
+    let told = problems(&plane).await;
+    assert!(
+        told.contains("is committed and waits for the placement that it has carried out"),
+        "{told}"
+    );
+    assert!(told.contains("shop/bills would stop in east"), "{told}");
+    assert_eq!(sorted(&plane), ["Cleanup", "RolledBack"]);
+    assert_eq!(named(&plane, "orders"), json!(["east"]));
+    assert!(runs(&world, "west", "orders") && runs(&world, "east", "bills"));
+    is_clean(&world);
+    // The one that cannot move gets a policy of its own.
+    plane.push(&[
+        ("bills-policy.yaml", &policy("bills", "bills", "east")),
+        ("policy.yaml", &policy("orders", "orders", "north")),
+    ]);
+    let _running = plane.start();
+    until("orders is where Git says", || {
+        sorted(&plane) == ["Completed", "Completed", "RolledBack"]
+    })
+    .await;
+    assert_eq!(named(&plane, "orders"), json!(["north"]));
+    assert!(runs(&world, "north", "orders") && runs(&world, "east", "bills"));
     is_clean(&world);
 }
 

@@ -146,7 +146,7 @@ impl Sync {
     }
 
     /// Reads the live stateful workloads in reach, by the profiles that there are and those that Git has.
-    async fn ground(&self, reach: &Reach) -> Result<Ground, String> {
+    pub(super) async fn ground(&self, reach: &Reach) -> Result<Ground, String> {
         let knowledge = knowledge(&self.cluster, Some(&self.placed.objects), self.unknown_kinds);
         ground(&self.cluster, reach, knowledge).await
     }
@@ -491,7 +491,7 @@ fn described(refusal: &Refusal) -> String {
     format!("{refusal}; {}", refusal.hint())
 }
 
-fn cannot_tell(why: &str) -> String {
+pub(super) fn cannot_tell(why: &str) -> String {
     format!("it cannot be told whether a workload would lose its state: {why}")
 }
 

@@ -41,6 +41,10 @@ pub(super) struct Asked<'a> {
 impl Sync {
     /// Creates the Migrations that a refused change of a policy calls for, as many as may be under way.
     pub(super) async fn set_off(&self, ground: &Ground, asked: Asked<'_>, refusal: &Refusal) -> SetOff {
+        // What Git says by now has its turn when the Migration has ended that carried the earlier placement out.
+        if let Some(by) = self.agreed.by(&asked.policy.key()) {
+            return SetOff::Under(by.to_owned());
+        }
         let own = self.source.selection.own();
         let is_asked_for = |migrations| driven::are_automatic(migrations, asked.object, ground, refusal);
         let Some(own) = own.filter(|own| is_asked_for(&own.gate.migrations)) else {

@@ -54,6 +54,7 @@ impl Sync {
             self.find_new_kinds(&revision).await;
             self.record_members().await;
             self.look_at_intents();
+            Box::pin(self.apply_agreed(&revision)).await;
             let keys = std::mem::take(&mut self.dirty);
             self.round(&revision, &keys, &mut results).await?;
             if self.dirty.is_empty() && self.released().is_empty() {
@@ -80,7 +81,7 @@ impl Sync {
             done,
             unhealthy: self.waves.unhealthy(),
             problems: self.source.first_problems(),
-            requests: self.refused_requests(),
+            requests: [self.refused_requests(), self.agreed.problems()].concat(),
             evacuations: self.evacuations.problems(),
             missing_folder,
             orphaned: self.orphaned(),
@@ -315,7 +316,7 @@ impl Sync {
     }
 
     /// Returns what a place has to wait for.
-    fn turn(&mut self, place: Place) -> Option<Arc<Wait>> {
+    pub(super) fn turn(&mut self, place: Place) -> Option<Arc<Wait>> {
         let others = self.others.clone();
         others.or_else(|| self.waves.gate(place, &self.standing))
     }
@@ -476,7 +477,7 @@ impl Sync {
 }
 
 /// Returns where an object stands in the order.
-fn place_of(entry: &Entry) -> Place {
+pub(super) fn place_of(entry: &Entry) -> Place {
     Place {
         rank: Rank::of(&entry.gvk),
         wave: written_wave(entry.written()),
