@@ -5,6 +5,7 @@ mod common;
 mod evacuation;
 mod eviction;
 mod failover_plan;
+mod floor;
 mod format;
 mod intent;
 mod migration;
@@ -37,6 +38,7 @@ pub use failover_plan::{
     MovedState, OldCopy, OpenQuestion, PreservedHandle, Purge, Relocation, SourceUnreachable, StateSource,
     UnreachableAction, WriterCopy,
 };
+pub use floor::{Floor, NotAFloor, percent_of};
 pub use format::{PLAIN_FORMAT, STATUS_FORMAT, format_of_guests};
 pub use intent::{Intent, IntentState, KINDS, Kind, kind};
 pub use migration::{
@@ -76,7 +78,7 @@ pub use suspension::{
 };
 pub use time_span::{NotATimeSpan, TimeSpan};
 pub use watched::Watched;
-pub use window::{Daily, Opening, Weekday, Window};
+pub use window::{ClockTime, Daily, NotAClockTime, Opening, Weekday, Window};
 
 use std::sync::LazyLock;
 

@@ -13,8 +13,8 @@ use serde_with::skip_serializing_none;
 use super::common::{lifecycle, phase_common_journal};
 use super::intent::common_rank;
 use super::{
-    BindingId, Common, Fence, Intent, Lifecycle, OnFailure, PinState, Progress, Standing, TimeSpan, Window,
-    WorkloadRef,
+    BindingId, Common, Fence, Floor, Intent, Lifecycle, OnFailure, PinState, Progress, Standing, TimeSpan,
+    Window, WorkloadRef,
 };
 use cutover_karmada::name::ClusterName;
 
@@ -59,9 +59,8 @@ pub struct ReplicaShiftSpec {
     pub percentages: Vec<u32>,
     /// How many ready replicas there must be at least, in all clusters together: a share of those at the start, such as
     /// `100%`, or a number.
-    #[serde(default = "whole")]
-    #[schemars(regex(pattern = r"^([0-9]{1,2}%|100%|[0-9]{1,6})$"))]
-    pub floor: String,
+    #[serde(default = "all_replicas")]
+    pub floor: Floor,
     /// What it stops for between steps.
     #[serde(default, skip_serializing_if = "Pause::is_none")]
     pub pause: Pause,
@@ -156,8 +155,8 @@ pub struct ShiftApproval {
     pub by: Option<String>,
 }
 
-fn whole() -> String {
-    "100%".to_owned()
+fn all_replicas() -> Floor {
+    Floor::ALL
 }
 
 fn ten_minutes() -> TimeSpan {
