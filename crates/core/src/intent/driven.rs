@@ -496,6 +496,7 @@ impl<'a> Driven<'a> {
 }
 
 /// Migrations by the namespace and name of their workloads: of a thousand moves that a policy calls for, each is compared with few.
+#[derive(Debug)]
 pub struct MigrationsByWorkload<'a>(HashMap<(Option<&'a str>, Option<&'a str>), Vec<&'a Value>>);
 
 impl<'a> MigrationsByWorkload<'a> {
