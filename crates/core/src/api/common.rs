@@ -131,9 +131,9 @@ pub struct Assumption {
     pub fact: Fact,
     /// The cluster that it is about.
     pub cluster: ClusterName,
-    /// The attempt that it is said for, as in `status.attempt`.
+    /// The attempt that it applies to, as in `status.attempt`.
     pub attempt: u32,
-    /// The phase that it is said in. In any other phase it counts for nothing.
+    /// The phase that it applies to. It has no effect in any other phase.
     pub phase: super::Phase,
     /// Who said it; free text, usually from the commit.
     #[serde(default, skip_serializing_if = "Option::is_none")]

@@ -252,7 +252,7 @@ pub struct MigrationStatus {
     pub downtime_ms: Option<u64>,
     /// The same as people read it, for instance `13.4 s`.
     pub downtime: Option<String>,
-    /// What cutover needs in order to go on after a restart. Nobody else is to read or write it.
+    /// What cutover needs in order to go on after a restart. No other client may read or write it.
     pub journal: Option<Journal>,
 }
 
@@ -290,7 +290,7 @@ pub struct Journal {
     pub target: ClusterName,
     /// The uid of the workload's template.
     pub template_uid: String,
-    /// The digest of the template's spec, as it was seen last: nobody else is to change it during the operation.
+    /// The digest of the template's spec, as it was seen last: no other client may change it during the operation.
     pub template_spec: Option<String>,
     /// The binding of the workload.
     pub binding: BindingId,
@@ -299,7 +299,7 @@ pub struct Journal {
     /// How far the pin is.
     #[serde(flatten)]
     pub pin: PinState,
-    /// Who may write according to that pin; absent: nobody.
+    /// Who may write according to that pin; absent: no cluster.
     pub writer: Option<ClusterName>,
     /// What the claim allows the binding to list.
     pub clusters: Vec<ClusterName>,
@@ -357,7 +357,7 @@ pub struct Journal {
     pub paused_since: Option<Timestamp>,
     /// Since when the target is healthy, as far as the soak goes: who watches keeps the time, and this is for people.
     pub healthy_since: Option<Timestamp>,
-    /// When the copy that ran was told to stop.
+    /// When the copy that ran got the order to stop.
     pub down_since: Option<Timestamp>,
     /// When a copy was first seen running after `downSince`; absent while none is.
     pub up_since: Option<Timestamp>,
@@ -799,7 +799,7 @@ pub struct Barrier {
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", default)]
 pub struct LeaseSeen {
-    /// The `holderIdentity` of the lease; absent: nobody held it.
+    /// The `holderIdentity` of the lease; absent: no process held it.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub holder: Option<String>,
     /// The `leaseTransitions` of the lease: how often its holder has changed.

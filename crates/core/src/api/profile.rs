@@ -47,7 +47,7 @@ pub struct WorkloadProfileSpec {
     /// Lets a copy run that was never deployed.
     pub start: Vec<PatchOp>,
     /// Lets a copy run that was deployed before: it restores from its own status. Where `${captured.NAME}` stands here, it is started
-    /// again with the handle that its own stop has left: a source that was told to stop and has not left it yet, such as when a move
+    /// again with the handle that its own stop has left: a source that got the order to stop and has not left it yet, such as when a move
     /// is aborted, has to stop before it runs again.
     pub restart: Vec<PatchOp>,
     /// Lets a copy run that was deployed before, from a handle other than its own.

@@ -185,7 +185,7 @@ fn ten_minutes() -> TimeSpan {
 pub enum ShiftPhase {
     #[default]
     Pending,
-    /// Nothing is written: what could stand in the way is looked for.
+    /// Nothing is written: cutover checks what could block it.
     Preflight,
     /// The scheduler is kept off, and a pin says how many replicas each cluster has.
     Hold,
@@ -231,7 +231,7 @@ pub struct ReplicaShiftStatus {
     pub ready: Option<u32>,
     /// The fewest that were seen ready since it began.
     pub lowest: Option<u32>,
-    /// What cutover needs in order to go on after a restart. Nobody else is to read or write it.
+    /// What cutover needs in order to go on after a restart. No other client may read or write it.
     pub journal: Option<ShiftJournal>,
 }
 
@@ -256,7 +256,7 @@ pub struct ShiftJournal {
     /// The target is not one of them, and is added.
     #[serde(default)]
     pub expands: bool,
-    /// Digest of the placement at the start: what the scheduler has decided by it, it doesn't decide anew.
+    /// Digest of the placement at the start: what the scheduler has decided by it, it doesn't decide again.
     pub placement: String,
     /// The replicas that the template has; on the control plane, those that it had.
     pub template_replicas: u32,

@@ -273,7 +273,7 @@ pub enum DriftMode {
     Correct,
     /// It is reported only, until the object changes in Git.
     Warn,
-    /// Nobody is told, until the object changes in Git.
+    /// It is neither corrected nor reported, until the object changes in Git.
     Ignore,
 }
 
