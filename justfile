@@ -58,7 +58,7 @@ gen-kubernetes: kube-tools
 accept:
     TRYCMD=overwrite cargo test --test all cli::
     CUTOVER_ACCEPT=1 cargo test --test all disruptions::the_table
-    CUTOVER_ACCEPT=1 cargo test --test all -- install::kustomize_runs telemetry::the_reference profiles:: how_to:: screens:: mistakes::
+    CUTOVER_ACCEPT=1 cargo test --test all -- install::kustomize_runs telemetry::the_reference reference:: profiles:: how_to:: screens:: mistakes::
     INSTA_UPDATE=always cargo test
 
 # The control plane is the one that CUTOVER_E2E_KUBECONFIG and CUTOVER_E2E_MEMBERS name

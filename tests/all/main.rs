@@ -75,6 +75,7 @@ mod rbac;
 mod real_server;
 mod rebalance;
 mod recordings;
+mod reference;
 mod repo;
 mod reproductions;
 mod requested;
