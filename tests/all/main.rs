@@ -59,6 +59,7 @@ mod migration;
 mod mistakes;
 mod network;
 mod notify;
+mod old_files;
 mod orphans;
 mod outage;
 mod pace;

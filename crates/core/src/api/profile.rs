@@ -198,6 +198,9 @@ pub struct LastKnownRule {
     pub from: Option<HandleObjects>,
     /// Where the handle stands in the object.
     pub json_path: String,
+    /// Has no effect. Profiles of version 0.1.0 may have it.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub required: bool,
     /// CEL over `object`: the handle is complete, and can be used in another cluster.
     pub valid_when: Option<String>,
     /// When the state was saved: a JSONPath of a time, or of milliseconds since 1970. Absent for objects beside the copy: their
