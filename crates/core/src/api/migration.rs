@@ -328,6 +328,9 @@ pub struct Journal {
     /// again.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub source_handle: BTreeMap<String, String>,
+    /// The source's copy as it was when its stop was proved: while that is the one, with that spec, it stays stopped whatever its operator
+    /// says by then.
+    pub stopped: Option<Offered>,
     /// Which clusters source and target were: another one may have joined under the same name.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub identities: BTreeMap<ClusterName, String>,
@@ -570,6 +573,7 @@ impl Journal {
             secrets: SecretHandles::default(),
             in_git: InGit::Nothing,
             source_handle: BTreeMap::new(),
+            stopped: None,
             identities: BTreeMap::new(),
             source_uid: None,
             pods: None,
@@ -623,7 +627,7 @@ impl Journal {
     }
 }
 
-/// A copy as it was when its cluster was given the token.
+/// A copy as it was at one moment: when its cluster was given the token, or when its stop was proved.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Offered {
     /// Absent: there was none yet.
