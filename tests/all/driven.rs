@@ -31,6 +31,25 @@ const AUTO_PRUNES: &str = "- {name: main, prune: true, pruneLimit: {objects: 100
 const PATIENT_PRUNES: &str = "- {name: main, prune: true, pruneLimit: {objects: 100, percent: 100}, \
      gate: {migrations: {mode: Auto, verify: {healthyFor: 2h, timeout: 3h}}}}";
 
+/// A copy of a job in west never comes up.
+const BROKEN: &str = "apiVersion: policy.karmada.io/v1alpha1
+kind: OverridePolicy
+metadata: {name: broken, namespace: shop}
+spec:
+  resourceSelectors: [{apiVersion: flink.apache.org/v1beta1, kind: FlinkDeployment}]
+  overrideRules:
+  - targetCluster: {clusterNames: [west]}
+    overriders: {plaintext: [{path: /spec/image, operator: replace, value: 'orders:broken'}]}
+";
+/// Selects every job, and places it in north, where nothing else selects it.
+const EVERYTHING: &str = "apiVersion: policy.karmada.io/v1alpha1
+kind: ClusterPropagationPolicy
+metadata: {name: everything}
+spec:
+  resourceSelectors: [{apiVersion: flink.apache.org/v1beta1, kind: FlinkDeployment}]
+  placement: {clusterAffinity: {clusterNames: [north]}}
+";
+
 fn migrations(plane: &Plane) -> Vec<Value> {
     plane.server.list(&MIGRATIONS, Some("shop"))
 }
@@ -589,17 +608,7 @@ async fn of_several_clusters_a_revert_or_another_choice_in_mid_flight_is_what_co
 #[tokio::test]
 async fn one_that_failed_is_not_tried_again_until_something_changes() {
     let settings = settings(AUTO);
-    // In west it never comes up.
-    let broken = "apiVersion: policy.karmada.io/v1alpha1
-kind: OverridePolicy
-metadata: {name: broken, namespace: shop}
-spec:
-  resourceSelectors: [{apiVersion: flink.apache.org/v1beta1, kind: FlinkDeployment}]
-  overrideRules:
-  - targetCluster: {clusterNames: [west]}
-    overriders: {plaintext: [{path: /spec/image, operator: replace, value: 'orders:broken'}]}
-";
-    let more = [("cutover.yaml", &*settings), ("broken.yaml", broken)];
+    let more = [("cutover.yaml", &*settings), ("broken.yaml", BROKEN)];
     let (world, plane) = started(&policy("orders", "orders", "east"), &more).await;
     let running = plane.start();
     plane.push(&[("policy.yaml", &policy("orders", "orders", "west"))]);
@@ -615,7 +624,7 @@ spec:
     // Git thinks better of it; the target is repaired; and the same is asked for again.
     plane.push(&[("policy.yaml", &policy("orders", "orders", "east"))]);
     plane.run().await;
-    let repaired = broken.replace("orders:broken", "orders:1.0");
+    let repaired = BROKEN.replace("orders:broken", "orders:1.0");
     plane.push(&[("broken.yaml", &repaired)]);
     plane.run().await;
     let _running = plane.start();
@@ -1043,15 +1052,8 @@ async fn a_priority_that_sinks_below_another_ones_sets_nothing_off() {
 /// Where nothing else selects the job, and where something does: the old policy stays until the job is across.
 #[tokio::test]
 async fn a_policy_that_preempts_in_place_of_one_that_goes_needs_no_feature_gate() {
-    let everything = "apiVersion: policy.karmada.io/v1alpha1
-kind: ClusterPropagationPolicy
-metadata: {name: everything}
-spec:
-  resourceSelectors: [{apiVersion: flink.apache.org/v1beta1, kind: FlinkDeployment}]
-  placement: {clusterAffinity: {clusterNames: [north]}}
-";
     let settings = settings(AUTO_PRUNES);
-    for all in ["", everything] {
+    for all in ["", EVERYTHING] {
         let mut more = vec![("cutover.yaml", &*settings)];
         more.extend((!all.is_empty()).then_some(("all.yaml", all)));
         let (world, plane) = started(&placed(EAST), &more).await;
@@ -1073,6 +1075,130 @@ spec:
         has_moved(&world, &plane).await;
         assert_eq!(named(&plane, "orders-next"), json!(["west"]));
     }
+}
+
+/// The policy of `orders`, once it has let go of it.
+fn without_the_job() -> String {
+    policy("orders", "another", "east")
+}
+
+fn has_let_go(plane: &Plane) -> bool {
+    let own = plane.get(&POLICIES, Some("shop"), "orders").unwrap();
+    own["spec"]["resourceSelectors"][0]["name"] == "another"
+}
+
+/// Where nothing else selects the job, and where something does: the old policy has it until it is across.
+#[tokio::test]
+async fn a_policy_that_lets_go_in_the_push_that_brings_one_that_preempts_is_a_migration() {
+    let settings = settings(AUTO);
+    for all in ["", EVERYTHING] {
+        let mut more = vec![("cutover.yaml", &*settings)];
+        more.extend((!all.is_empty()).then_some(("all.yaml", all)));
+        let (world, plane) = started(&placed(EAST), &more).await;
+        plane.push(&[("policy.yaml", &without_the_job()), ("next.yaml", &taker("west"))]);
+        let planned = plane.plan().await;
+        let is_own = |key: &ObjectKey| key.kind == "PropagationPolicy" && key.name == "orders";
+        let own = planned.iter().find(|change| is_own(&change.key)).unwrap();
+        assert!(
+            matches!(&own.action, Action::HeldBack { by } if by.contains("orders-next")),
+            "{all}: {:?}",
+            own.action
+        );
+        assert!(
+            planned.iter().any(|change| change.key.kind == "Migration"),
+            "{all}"
+        );
+        let _running = plane.start();
+        until("the old policy has let go", || has_let_go(&plane)).await;
+        assert!(
+            is_there(&plane, "orders-next"),
+            "{all}: the workload had no policy"
+        );
+        has_moved(&world, &plane).await;
+        assert_eq!(named(&plane, "orders-next"), json!(["west"]));
+    }
+}
+
+#[tokio::test]
+async fn a_policy_that_takes_its_job_back_in_mid_flight_keeps_it() {
+    let settings = settings(PATIENT);
+    for all in ["", EVERYTHING] {
+        let mut more = vec![("cutover.yaml", &*settings)];
+        more.extend((!all.is_empty()).then_some(("all.yaml", all)));
+        let (world, plane) = started(&placed(EAST), &more).await;
+        let _running = plane.start();
+        plane.push(&[("policy.yaml", &without_the_job()), ("next.yaml", &taker("west"))]);
+        until("the target is watched", || phases(&plane) == ["Verify"]).await;
+        assert!(!has_let_go(&plane), "{all}");
+        plane.push(&[("policy.yaml", &placed(EAST))]);
+        until("it is rolled back", || phases(&plane) == ["Aborted"]).await;
+        let reason = &migrations(&plane)[0]["status"]["journal"]["rollBack"]["reason"];
+        assert_eq!(
+            reason, "called off: Git asks for another placement by now",
+            "{all}"
+        );
+        until("it runs where it did", || runs(&world, "east", "orders")).await;
+        assert!(!has_let_go(&plane) && !is_there(&plane, "orders-next"), "{all}");
+        is_clean(&world);
+    }
+}
+
+/// The next policy stays unapplied, and with it the change that would leave the job without any.
+#[tokio::test]
+async fn a_policy_does_not_let_go_of_a_job_that_could_not_be_moved() {
+    let settings = settings(AUTO);
+    let more = [("cutover.yaml", &*settings), ("broken.yaml", BROKEN)];
+    let (world, plane) = started(&placed(EAST), &more).await;
+    let running = plane.start();
+    plane.push(&[("policy.yaml", &without_the_job()), ("next.yaml", &taker("west"))]);
+    until("it is rolled back", || phases(&plane) == ["RolledBack"]).await;
+    until("it runs where it did", || runs(&world, "east", "orders")).await;
+    drop(running);
+    for _ in 0..2 {
+        plane.run().await;
+        assert_eq!(phases(&plane), ["RolledBack"]);
+        assert!(!has_let_go(&plane) && !is_there(&plane, "orders-next"));
+    }
+    is_clean(&world);
+}
+
+/// The same change would move another job of the old policy: it does not go out, and the next one would take nothing over.
+#[tokio::test]
+async fn a_policy_that_lets_go_of_one_job_and_moves_another_one_sets_nothing_off() {
+    let settings = settings(AUTO);
+    let (own, bills) = (
+        policy("orders", "", "east").replace(", name: ''", ""),
+        job("bills"),
+    );
+    let more = [("cutover.yaml", &*settings), ("bills.yaml", &*bills)];
+    let (world, plane) = started(&own, &more).await;
+    until("both run", || runs(&world, "east", "bills")).await;
+    plane.push(&[
+        ("policy.yaml", &policy("orders", "bills", "west")),
+        ("next.yaml", &taker("west")),
+    ]);
+    let told = problems(&plane).await;
+    assert!(told.contains("PropagationPolicyPreemption"), "{told}");
+    assert!(migrations(&plane).is_empty(), "{:#?}", migrations(&plane));
+    assert_eq!(named(&plane, "orders"), json!(["east"]));
+    assert!(runs(&world, "east", "orders") && runs(&world, "east", "bills"));
+    is_clean(&world);
+}
+
+/// Moved for that, the job would stay under guard for good.
+#[tokio::test]
+async fn a_policy_whose_change_is_refused_does_not_count_as_letting_go() {
+    let settings = settings(AUTO);
+    let (world, plane) = started(&placed(EAST), &[("cutover.yaml", &settings)]).await;
+    plane.refuse(&["PATCH /apis/policy.karmada.io/v1alpha1/namespaces/shop/propagationpolicies/orders"]);
+    let next = taker("west").replace("name: orders-next", "name: next");
+    plane.push(&[("policy.yaml", &without_the_job()), ("next.yaml", &next)]);
+    for _ in 0..2 {
+        let told = problems(&plane).await;
+        assert!(told.contains("no Migration is set off"), "{told}");
+    }
+    assert!(!has_let_go(&plane) && !is_there(&plane, "next"));
+    has_stayed(&world, &plane);
 }
 
 /// A person may never approve it, and then Karmada leaves the job with the old policy.

@@ -90,14 +90,15 @@ pub fn sync_id(repository: &str, name: &str) -> String {
 }
 
 /// Returns the moves that a refused write of a policy calls for, or why a person has to decide. `spec`: as the policy will be; `None`: it
-/// is deleted. `to_be`: the policy that will place a workload when all of Git is carried out; `goes`: whether one is deleted by then.
+/// is deleted. `to_be`: the policy that will place a workload when all of Git is carried out; `goes`: whether one that has a workload is
+/// deleted by then, or lets it go.
 pub fn called_for(
     ground: &Ground,
     refusal: &Refusal,
     (policy, spec): (&PolicyName, Option<&PropagationSpec>),
     settings: &Migrations,
     mut to_be: impl FnMut(&Tenant) -> Option<PolicyName>,
-    goes: impl Fn(&PolicyName) -> bool,
+    goes: impl Fn(&Tenant, &PolicyName) -> bool,
 ) -> Result<Vec<Called>, String> {
     let (mut choice, tenants) = (Choice::new(ground), tenants_by_workload(ground));
     let each = refusal.losses.iter().map(|loss| {
@@ -106,7 +107,9 @@ pub fn called_for(
             .ok_or("it is not known how it runs now")?;
         let of = |why: String| format!("{}: {why}", loss.workload);
         let (by, then) = ground
-            .placing(tenant, (policy, spec), settings.preemption, &goes)
+            .placing(tenant, (policy, spec), settings.preemption, |own| {
+                goes(tenant, own)
+            })
             .map_err(of)?
             .ok_or_else(|| of("no policy would place it".to_owned()))?;
         if !loss.is_by(then) {

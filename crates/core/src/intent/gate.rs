@@ -679,7 +679,8 @@ impl Ground {
     }
 
     /// Returns the policy that places a workload once one has `changed` to another, or is gone; or why it isn't certain which one
-    /// does. `preempts`: Karmada is said to let one take it from another. The workload's own one doesn't count if it `goes` as well.
+    /// does. `preempts`: Karmada is said to let one take it from another. The workload's own one doesn't count if it `goes` as well, or
+    /// lets go of it.
     pub(crate) fn placing<'a>(
         &'a self,
         tenant: &Tenant,

@@ -56,6 +56,9 @@ impl Sync {
             Ok(placed) => placed,
             Err(why) => return SetOff::Nothing(Some(no_move(&why))),
         };
+        if let Some(why) = self.not_let_go(ground, &called, asked).await {
+            return SetOff::Nothing(Some(no_move(&why)));
+        }
         let cause = Cause {
             sync: &self.sync_id(&own.name),
             policy: asked.policy,

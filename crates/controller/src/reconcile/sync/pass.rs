@@ -275,6 +275,7 @@ impl Sync {
             passed: due,
             refused,
             moving,
+            awaiting,
         } = self.gated(due).await;
         applying.leave_out(all.saturating_sub(due.len()));
         let written: Vec<_> = due.iter().map(|write| Arc::clone(&write.entry)).collect();
@@ -293,10 +294,17 @@ impl Sync {
         outcomes.extend(unfit);
         outcomes.extend(refused);
         for (key, by) in moving {
-            let source = self.placed.objects.get(&key).map(|entry| entry.source());
-            self.stands(&key, place, source, ObjectResult::HeldBack { by }, None);
+            self.held_back(&key, place, by);
             self.standing.look_again(&key, Instant::now());
         }
+        for (key, first) in awaiting {
+            self.held_back(&key, place, first.to_string());
+            self.standing.look_less_often(&key, Instant::now());
+        }
+        // What was to come after one of these has its turn, if that is there now.
+        let policies = written.iter().filter(|entry| policy_name(&entry.key).is_some());
+        let policies: BTreeSet<String> = policies.map(|entry| entry.key.to_string()).collect();
+        self.dirty.extend(self.standing.held_back_by(&policies));
         self.source.locate(&self.placed.objects, &mut outcomes).await;
         off_the_runtime(|| {
             for (key, outcome) in outcomes {
@@ -429,6 +437,11 @@ impl Sync {
     fn done(&mut self, key: &ObjectKey) {
         self.standing.remove(key);
         self.waves.pending.remove(key);
+    }
+
+    fn held_back(&mut self, key: &ObjectKey, place: Place, by: String) {
+        let source = self.placed.objects.get(key).map(|entry| entry.source());
+        self.stands(key, place, source, ObjectResult::HeldBack { by }, None);
     }
 
     fn stands(
