@@ -51,7 +51,7 @@ pub struct Approve {
 /// Tells a migration what it can't see, or must not decide: a person's word, good for the phase in which it is asked for.
 ///
 /// Nobody checks a word. `cutover status` offers those that are accepted as things are, each as a command to copy, and says what is
-/// given up by it; status.journal.words of the Migration keeps which were used, and who gave them.
+/// given up by it; the journal in the status of the Migration keeps which were used, and who gave them.
 #[derive(Args, Debug)]
 pub struct Assume {
     #[command(flatten)]

@@ -10,6 +10,7 @@ use serde_json::{Value, json};
 
 use crate::placement::{job, named, policy, runs, started};
 use crate::support::commands::Commands;
+use crate::support::fleet::opened;
 use crate::support::plane::{NAMESPACE, Plane, settings};
 use crate::support::wait::until;
 
@@ -52,6 +53,11 @@ spec:
 
 fn migrations(plane: &Plane) -> Vec<Value> {
     plane.server.list(&MIGRATIONS, Some("shop"))
+}
+
+/// Why the first of them was rolled back.
+fn why_back(plane: &Plane) -> Value {
+    opened(&migrations(plane)[0]["status"])["journal"]["rollBack"]["reason"].clone()
 }
 
 fn phases(plane: &Plane) -> Vec<String> {
@@ -194,8 +200,10 @@ async fn a_revert_in_mid_flight_brings_it_back() {
     until("the target is watched", || phases(&plane) == ["Verify"]).await;
     plane.push(&[("policy.yaml", &before)]);
     until("it is rolled back", || phases(&plane) == ["Aborted"]).await;
-    let rolled_back = &migrations(&plane)[0]["status"]["journal"]["rollBack"]["reason"];
-    assert_eq!(rolled_back, "called off: Git asks for another placement by now");
+    assert_eq!(
+        why_back(&plane),
+        "called off: Git asks for another placement by now"
+    );
     until("it runs where it did", || runs(&world, "east", "orders")).await;
     assert_eq!(named(&plane, "orders"), json!(["east"]));
     is_clean(&world);
@@ -993,9 +1001,8 @@ async fn a_successor_that_is_deleted_elsewhere_takes_nothing_up() {
     until("the target is watched", || phases(&plane) == ["Verify"]).await;
     plane.server.delete(&POLICIES, Some("shop"), "foreign");
     until("it is rolled back", || phases(&plane) == ["Aborted"]).await;
-    let reason = &migrations(&plane)[0]["status"]["journal"]["rollBack"]["reason"];
     assert_eq!(
-        reason,
+        why_back(&plane),
         "called off: the policy that was to take the workload up does not take it up"
     );
     until("it runs where it did", || runs(&world, "east", "orders")).await;

@@ -294,6 +294,11 @@ pub trait Progress:
         PLAIN_FORMAT
     }
 
+    /// Returns the form in which it is stored, where that isn't the one that programs work with.
+    fn folded(&self) -> Option<serde_json::Value> {
+        None
+    }
+
     /// Notes in which format it is written.
     fn note_format(&mut self) {
         self.common_mut().format = self.format();

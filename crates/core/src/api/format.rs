@@ -6,10 +6,18 @@ use super::{Differences, PatchOp, WorkloadProfileSpec};
 
 /// The newest format that this program reads and writes. It rises when a program of before could not go on safely from something that
 /// this one writes: that one leaves such an intent alone, and says so.
-pub const STATUS_FORMAT: u32 = 2;
+pub const STATUS_FORMAT: u32 = ENDED_FORMAT;
 
 /// The format of whatever every version can go on from safely: most of what is written, so that versions can take turns with it.
 pub const PLAIN_FORMAT: u32 = 1;
+
+/// The format of what stands on a pin that a version that reads only [`PLAIN_FORMAT`] would get wrong: secret handles, own labels and
+/// annotations, and a `restart` that names a handle.
+pub const PIN_FORMAT: u32 = 2;
+
+/// The format of a Migration that has ended and is stored without its journal. An earlier version would take any change of its spec, a
+/// control field too, for a request to move the workload once more.
+pub const ENDED_FORMAT: u32 = 3;
 
 /// Returns the format of an attempt that goes by a profile, and writes these patches besides.
 ///
@@ -21,7 +29,7 @@ pub(super) fn of_attempt<'p>(
 ) -> u32 {
     let by_handle = profile.restart.iter().any(PatchOp::names_a_handle);
     if by_handle || profile.has_secrets() {
-        return STATUS_FORMAT;
+        return PIN_FORMAT;
     }
     let lists = [
         &profile.hold,
@@ -53,7 +61,7 @@ fn of_patches<'p>(patches: impl IntoIterator<Item = &'p PatchOp>) -> u32 {
         maps.iter().any(|map| patch.path.starts_with(map))
     };
     if patches.into_iter().any(has_own_overrider) {
-        STATUS_FORMAT
+        PIN_FORMAT
     } else {
         PLAIN_FORMAT
     }
@@ -103,9 +111,9 @@ mod tests {
         for (case, change) in cases {
             let mut spec = flink();
             change(&mut spec);
-            assert_eq!(of_attempt(&spec, []), STATUS_FORMAT, "{case}");
+            assert_eq!(of_attempt(&spec, []), PIN_FORMAT, "{case}");
         }
-        assert_eq!(of_attempt(&flink(), [&paused()]), STATUS_FORMAT);
+        assert_eq!(of_attempt(&flink(), [&paused()]), PIN_FORMAT);
     }
 
     #[test]
@@ -124,6 +132,6 @@ mod tests {
             }],
         };
         let guests = BTreeMap::from([("guest".to_owned(), said)]);
-        assert_eq!(format_of_guests(&guests), STATUS_FORMAT);
+        assert_eq!(format_of_guests(&guests), PIN_FORMAT);
     }
 }

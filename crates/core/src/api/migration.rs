@@ -8,13 +8,16 @@ use jiff::Timestamp;
 use kube::CustomResource;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
+use serde_json::Value;
 use serde_with::skip_serializing_none;
 
 use super::common::{any_object, anything, is_zero, lifecycle, phase_common_journal};
+use super::ended::{self, Stored};
 use super::profile::WorkloadProfileSpec;
 use super::{
-    Approval, ApprovalGate, Assumption, ClaimOwner, Common, Fact, Intent, Lifecycle, PLAIN_FORMAT, PatchOp,
-    PinState, PolicyName, Progress, SecretHandles, Standing, TimeSpan, Watched, Window, WorkloadRef, format,
+    Approval, ApprovalGate, Assumption, ClaimOwner, Common, ENDED_FORMAT, Fact, Intent, Lifecycle,
+    PLAIN_FORMAT, PatchOp, PinState, PolicyName, Progress, SecretHandles, Standing, TimeSpan, Watched,
+    Window, WorkloadRef, format,
 };
 use crate::report::milliseconds;
 use cutover_karmada::name::ClusterName;
@@ -230,10 +233,11 @@ impl Phase {
     }
 }
 
-/// What was observed and decided; written before every effect.
+/// What was observed and decided; written before every effect. One that has ended is stored in a form of its own: see `ended.rs`.
 #[skip_serializing_none]
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "camelCase", default)]
+#[serde(rename_all = "camelCase", default, from = "Stored")]
+#[schemars(!from, transform = ended::describe)]
 pub struct MigrationStatus {
     /// The current phase.
     pub phase: Phase,
@@ -468,7 +472,16 @@ impl Progress for MigrationStatus {
     phase_common_journal!(Phase, Journal);
 
     fn format(&self) -> u32 {
-        self.journal.as_ref().map_or(PLAIN_FORMAT, Journal::format)
+        match &self.journal {
+            Some(journal) => journal.format(),
+            // Its journal was taken out after the end: that stays known.
+            None if self.phase.is_terminal() && self.common.format == ENDED_FORMAT => ENDED_FORMAT,
+            None => PLAIN_FORMAT,
+        }
+    }
+
+    fn folded(&self) -> Option<Value> {
+        ended::folded(self)
     }
 
     fn standing(&self) -> Standing {
@@ -600,6 +613,45 @@ impl Journal {
         }
     }
 
+    /// Returns what of it is of use after the end, to tell how it went, to sweep, and to see whether the spec asks for something else.
+    pub(super) fn trimmed(&self) -> Self {
+        let captured = self.captured.as_ref().map(|captured| Capture {
+            // A step has it.
+            evidence: String::new(),
+            ..captured.clone()
+        });
+        Self {
+            lender: self.lender.clone(),
+            pin: self.pin,
+            writer: self.writer.clone(),
+            clusters: self.clusters.clone(),
+            fence: Fence {
+                canary: self.fence.canary,
+                ..Fence::default()
+            },
+            captured,
+            target_ran: self.target_ran,
+            down_since: self.down_since,
+            up_since: self.up_since,
+            down_before_ms: self.down_before_ms,
+            committed: self.committed,
+            roll_back: self.roll_back.clone(),
+            words: self.words.clone(),
+            target: self.target.clone(),
+            ..Self::begin(
+                &self.spec,
+                Arc::clone(&self.profile),
+                self.source.clone(),
+                self.binding.clone(),
+            )
+        }
+    }
+
+    /// Returns whether it is what is left of a journal after the end: that has no profile.
+    pub fn is_trimmed(&self) -> bool {
+        self.profile.applies_to.kinds.is_empty()
+    }
+
     /// The copy that has the token is told to stop. If one was seen running since the last stop, that stop is over.
     pub fn goes_down(&mut self, now: Timestamp) {
         match self.down_since.zip(self.up_since.take()) {
@@ -668,7 +720,7 @@ pub struct Fence {
     /// `spec.failover` of the binding, taken off so that Karmada doesn't fail over by itself; absent: there was none.
     #[serde(default)]
     #[schemars(schema_with = "any_object")]
-    pub failover: Option<serde_json::Value>,
+    pub failover: Option<Value>,
     /// The annotation `policy.karmada.io/applied-placement`, verbatim.
     pub applied_placement: Option<String>,
     /// Names the canary of the barrier; a new one for every barrier.
@@ -861,7 +913,7 @@ pub struct TemplateChange {
     /// What Git wants, as it will be applied in Cleanup; absent: the intent itself says what changes.
     #[serde(default)]
     #[schemars(schema_with = "anything")]
-    pub manifest: Option<serde_json::Value>,
+    pub manifest: Option<Value>,
     /// What makes the old template's spec the new one's; only `add`, so that it holds on either.
     pub overlay: Vec<PatchOp>,
 }

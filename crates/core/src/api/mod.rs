@@ -2,6 +2,7 @@
 
 mod claim;
 mod common;
+mod ended;
 mod evacuation;
 mod eviction;
 mod failover_plan;
@@ -39,7 +40,7 @@ pub use failover_plan::{
     UnreachableAction, WriterCopy,
 };
 pub use floor::{Floor, NotAFloor, percent_of};
-pub use format::{PLAIN_FORMAT, STATUS_FORMAT, format_of_guests};
+pub use format::{ENDED_FORMAT, PIN_FORMAT, PLAIN_FORMAT, STATUS_FORMAT, format_of_guests};
 pub use intent::{Intent, IntentState, KINDS, Kind, kind};
 pub use migration::{
     AdmissionTest, Barrier, Belt, BindingId, Capture, Changes, Check, Fence, Guard, HeldBack, HeldPolicy,

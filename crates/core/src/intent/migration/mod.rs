@@ -59,8 +59,8 @@ use other_managers::HELD_CONDITION;
 pub(in crate::intent) use preflight::keeps_target;
 
 use crate::api::{
-    Condition, ConditionStatus, Fact, Finding, InGit, Journal, Migration, MigrationSpec, MigrationStatus,
-    Offer, OnFailure, Phase, Progress, RollBack, RollBackStage, SecretHandles,
+    Condition, ConditionStatus, ENDED_FORMAT, Fact, Finding, InGit, Journal, Migration, MigrationSpec,
+    MigrationStatus, Offer, OnFailure, Phase, Progress, RollBack, RollBackStage, SecretHandles,
 };
 use crate::profile;
 use cutover_karmada::name::ClusterName;
@@ -254,7 +254,8 @@ impl Kind for Migration {
     fn begins_again(operation: &Operation<'_>) -> bool {
         match &operation.status.journal {
             Some(journal) => !record::asks_the_same(&journal.spec, operation.input.spec),
-            None => operation.is_unseen(),
+            // One that has lost its journal since has moved the workload perhaps, and for which spec isn't known.
+            None => operation.is_unseen() && operation.status.common.format < ENDED_FORMAT,
         }
     }
 
