@@ -70,6 +70,9 @@ use cutover_karmada::name::ClusterName;
 const LATER: Duration = Duration::from_secs(2);
 const SELDOM: Duration = Duration::from_secs(30);
 
+/// Conditions that say nothing any more of a migration that has ended.
+const UNDER_WAY: [&str; 2] = ["Progressing", FENCE_CONDITION];
+
 /// How long a phase may take before it is rolled back.
 fn limit(phase: Phase, spec: &MigrationSpec) -> Option<SignedDuration> {
     match phase {
@@ -177,6 +180,10 @@ impl Kind for Migration {
         if status.phase == Phase::Completed {
             status.held_policies.clear();
         }
+        status
+            .common
+            .conditions
+            .retain(|condition| !UNDER_WAY.contains(&condition.type_.as_str()));
         if status.phase != Phase::Failed {
             // Nothing is held any more.
             let findings = &mut status.common.findings;
@@ -489,8 +496,10 @@ impl Operation<'_> {
     }
 
     fn note_conditions(&mut self) {
-        self.note_admission_condition();
         let phase = self.status.phase;
+        if !phase.is_terminal() {
+            self.note_admission_condition();
+        }
         let reason = phase.to_string();
         let why = self
             .status
@@ -556,7 +565,7 @@ impl Operation<'_> {
         }
     }
 
-    /// Conditions that never held are not listed, but for those that people wait for or reckon with.
+    /// Conditions that never held are not listed, but for those that people wait for or reckon with while it is under way.
     fn set_condition(
         &mut self,
         type_: &str,
@@ -564,11 +573,10 @@ impl Operation<'_> {
         reason: &str,
         message: &str,
     ) {
+        let goes_on = !self.status.phase.is_terminal();
         let (status, conditions) = (status.into(), &mut self.status.common.conditions);
-        let is_expected = matches!(
-            type_,
-            "Completed" | "Progressing" | FENCE_CONDITION | HELD_CONDITION
-        );
+        let is_expected = type_ == "Completed"
+            || (goes_on && matches!(type_, "Progressing" | FENCE_CONDITION | HELD_CONDITION));
         let is_listed = conditions.iter().any(|known| known.type_ == type_);
         if is_listed || is_expected || status == ConditionStatus::True {
             Condition::put(conditions, type_, status, reason, message, self.input.now);
