@@ -90,6 +90,7 @@ mod sandbox_karmada;
 mod screens;
 mod secrets;
 mod services;
+mod session_jobs;
 mod shift;
 mod signing;
 mod status_branch;
