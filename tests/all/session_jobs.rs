@@ -11,7 +11,7 @@ use cutover::sandbox::member::{Simulators, flink};
 use cutover::sandbox::{World, WorldOptions};
 use serde_json::{Value, json};
 
-use crate::support::fleet::{Controller, Fleet, JOBS, POLICIES};
+use crate::support::fleet::{Controller, Fleet, JOBS, MIGRATIONS, POLICIES};
 use crate::support::plane::{NAMESPACE, Plane};
 use crate::support::wait::until;
 
@@ -195,6 +195,25 @@ async fn a_session_job_moves_there_and_back_and_the_session_clusters_stay() {
     assert!(stage.runs_in("east"));
     stage.is_clean_after(3);
     assert_eq!(["east", "west"].map(|cluster| stage.session_pods(cluster)), pods);
+}
+
+/// The operator never starts a stopped job from another savepoint than its own: the source's copy is created again.
+#[tokio::test(start_paused = true)]
+async fn a_session_job_that_is_called_off_goes_on_from_what_the_target_left() {
+    let stage = Stage::set_everywhere().await;
+    let uid = || object(&stage.fleet.world, "east", &SESSION_JOBS, "clicks")["metadata"]["uid"].clone();
+    let before = uid();
+    stage.migrate(MOVE, "west", &json!({"healthyFor": "60s", "timeout": "120s"}));
+    stage.fleet.phase(MOVE, Phase::Verify).await;
+    tokio::time::sleep(Duration::from_secs(5)).await;
+    stage
+        .fleet
+        .patch(&MIGRATIONS, MOVE, json!({"spec": {"abort": true}}));
+    let end = stage.fleet.ended(MOVE).await;
+    assert_eq!(end, Phase::Aborted, "{:#}", stage.fleet.status(MOVE));
+    assert!(stage.runs_in("east"));
+    stage.is_clean_after(3);
+    assert_ne!(uid(), before);
 }
 
 #[tokio::test(start_paused = true)]

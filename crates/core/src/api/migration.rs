@@ -967,6 +967,9 @@ pub enum RollBackStage {
     Taken,
     /// The target could not be proved stopped and is taken out of the binding instead.
     Evicting,
+    /// The source's copy, which has stopped, is taken out of the binding and created again, held: only a new one starts from the captured
+    /// handle.
+    Recreating,
     /// The token is the source's again.
     Returned,
     /// The token is, or becomes again, the target's: the source can't have it, and one copy has to run.

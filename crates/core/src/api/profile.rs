@@ -53,6 +53,10 @@ pub struct WorkloadProfileSpec {
     /// Lets a copy run that was deployed before, from a handle other than its own.
     #[serde(default)]
     pub restart_from: Vec<PatchOp>,
+    /// A copy that was deployed before can't be started from a handle other than its own. Where a roll back has to do that, it deletes
+    /// the stopped copy, and the one that Karmada creates in its place starts with `start`.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub recreate_for_handle: bool,
     /// Fields that may vanish with the pin without restarting the workload; JSON pointers.
     #[serde(default)]
     pub ignored_on_removal: Vec<String>,

@@ -319,6 +319,11 @@ impl Profile {
         self.0.spec.restart.iter().any(PatchOp::names_a_handle)
     }
 
+    /// Returns whether a copy that ran before has to be recreated to start from a handle other than its own.
+    pub fn recreates_for_handle(&self) -> bool {
+        self.0.spec.recreate_for_handle
+    }
+
     fn filled<'p>(
         patches: impl IntoIterator<Item = &'p PatchOp>,
         variables: &Variables<'_>,
