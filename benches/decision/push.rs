@@ -127,7 +127,8 @@ fn decide(known: &Known, pushed: &Pushed) -> Option<Vec<Value>> {
         &refusal
     ));
     let change = (&pushed.policy, Some(&pushed.spec));
-    let called = driven::called_for(&known.ground, &refusal, change, &settings, |_| None, |_| false).unwrap();
+    let called =
+        driven::called_for(&known.ground, &refusal, change, &settings, |_| None, |_, _| false).unwrap();
     let own = known.migrations.iter().filter_map(Driven::of);
     let under_way = own.filter(|one| one.is_by(SYNC) && one.is_under_way()).count();
     let room = usize::try_from(settings.max_parallel).unwrap() - under_way;
