@@ -9,10 +9,10 @@ mod form;
 use std::sync::LazyLock;
 
 use super::json_type::Type;
-use super::nearest::did_you_mean;
 use super::schema::{Problem, Violation, report};
 use super::{Code, Finding};
 use crate::manifest::Manifest;
+use cutover_base::nearest::did_you_mean;
 pub(super) use form::Form;
 use form::{Place, Published};
 

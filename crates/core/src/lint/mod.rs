@@ -14,7 +14,6 @@ mod intents;
 mod json_type;
 pub mod kubernetes;
 mod moves;
-pub mod nearest;
 mod objects;
 mod profiles;
 mod references;

@@ -10,10 +10,10 @@ use jiff::Timestamp;
 use regex::{Regex, RegexBuilder};
 use serde_json::Value;
 
-use super::nearest::did_you_mean;
 use super::{Code, Finding, kubernetes};
 use crate::api::TimeSpan;
 use crate::manifest::{Manifest, Positions};
+use cutover_base::nearest::did_you_mean;
 use cutover_karmada::name::{Gvk, Location};
 
 /// The schemas of kinds, each of the whole object.
