@@ -8,9 +8,11 @@ pub mod api;
 pub mod config;
 /// Kinds of errors, hints and exit codes: what every crate's error becomes at the border.
 pub mod error;
+/// What a person should know or do, with a code, a place and a hint.
+pub mod finding;
 /// The step machines of intents: journal, proofs, pins, claims.
 pub mod intent;
-/// Rules over objects; each finding has a code, a position and a hint.
+/// Rules over objects.
 pub mod lint;
 /// Bytes to objects with source positions, limits and sets.
 pub mod manifest;

@@ -10,8 +10,8 @@ use serde_with::skip_serializing_none;
 
 use super::{Error, fault, glob};
 use crate::api::API_VERSION;
+use crate::finding::{Code, Finding};
 use crate::lint::schema::violations;
-use crate::lint::{Code, Finding};
 use crate::manifest::{self, Limits};
 use crate::report::{Format, Notice};
 use cutover_karmada::name::Location;

@@ -1,7 +1,7 @@
 //! Annotations of cutover: a word that means nothing there counts as if nothing were said, and nobody would notice.
 
-use super::{Code, Finding};
 use crate::api::{GROUP, ROLLOUT_WAVE_ANNOTATION};
+use crate::finding::{Code, Finding};
 use crate::intent::{dependencies, driven, gate};
 use crate::manifest::{Manifest, Set};
 use crate::plan::{

@@ -10,7 +10,7 @@ use std::sync::LazyLock;
 
 use super::json_type::Type;
 use super::schema::{Problem, Violation, report};
-use super::{Code, Finding};
+use crate::finding::{Code, Finding};
 use crate::manifest::Manifest;
 use cutover_base::nearest::did_you_mean;
 pub(super) use form::Form;

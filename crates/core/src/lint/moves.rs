@@ -1,7 +1,7 @@
 //! Intents that move many workloads: what can be told of them from the files alone.
 
-use super::{Code, Finding};
 use crate::api::{self, EvacuationSpec, RebalanceSpec};
+use crate::finding::{Code, Finding};
 use crate::intent::moves::{Chosen, MoveStrategy, taint_key};
 use crate::manifest::{Manifest, Set};
 use cutover_base::nearest::did_you_mean;

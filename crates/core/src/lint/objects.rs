@@ -2,8 +2,8 @@
 
 use serde_json::Value;
 
-use super::{Code, Finding};
 use crate::api;
+use crate::finding::{Code, Finding};
 use crate::intent::other_managers::appliers;
 use crate::manifest::{Manifest, Set};
 use cutover_base::nearest::did_you_mean;

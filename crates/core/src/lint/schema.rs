@@ -10,8 +10,9 @@ use jiff::Timestamp;
 use regex::{Regex, RegexBuilder};
 use serde_json::Value;
 
-use super::{Code, Finding, kubernetes};
+use super::kubernetes;
 use crate::api::TimeSpan;
+use crate::finding::{Code, Finding};
 use crate::manifest::{Manifest, Positions};
 use cutover_base::nearest::did_you_mean;
 use cutover_karmada::name::{Gvk, Location};

@@ -1,6 +1,7 @@
 use serde_json::json;
 
 use super::*;
+use crate::finding::RULES;
 use crate::manifest::{Limits, Source, parse};
 
 fn set_of(text: &str) -> Set {

@@ -11,9 +11,10 @@ mod place;
 use cel::common::ast::IdedExpr;
 use serde_json::Value;
 
+use super::kubernetes;
 use super::schema::Schemas;
-use super::{Code, Finding, Severity, kubernetes};
 use crate::api::{AppliesTo, GROUP, WorkloadProfileSpec};
+use crate::finding::{Code, Finding, Severity};
 use crate::manifest::{Manifest, Set};
 use crate::profile::{self, Misfit};
 use crate::redact;
