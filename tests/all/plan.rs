@@ -677,7 +677,7 @@ async fn a_document_fits_its_schema(on: On) {
         .unwrap()
         .remove("plan")
         .unwrap();
-    let found = cutover::lint::schema::violations(&document, &schema);
+    let found = cutover::schema::violations(&document, &schema);
     assert!(found.is_empty(), "{found:?}");
     assert_eq!(document["summary"]["create"], 6, "{document:#}");
     assert_eq!(document["summary"]["heldBack"], 1, "{document:#}");

@@ -27,8 +27,8 @@ use serde_json::Value;
 use crate::api::API_VERSION;
 use crate::error;
 use crate::finding::{Code, Finding};
-use crate::lint::schema::{MOST_VIOLATIONS, violations};
 use crate::manifest::{self, Positions};
+use crate::schema::{MOST_VIOLATIONS, violations};
 use cutover_base::budget::{Budget, Limit};
 use cutover_karmada::name::Location;
 

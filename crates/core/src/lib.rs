@@ -24,3 +24,5 @@ pub mod profile;
 pub mod redact;
 /// What people and machines are told: text, JSON, the status tree.
 pub mod report;
+/// Values against JSON Schemas.
+pub mod schema;

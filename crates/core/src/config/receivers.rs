@@ -11,9 +11,9 @@ use serde_with::skip_serializing_none;
 use super::{Error, fault, glob};
 use crate::api::API_VERSION;
 use crate::finding::{Code, Finding};
-use crate::lint::schema::violations;
 use crate::manifest::{self, Limits};
 use crate::report::{Format, Notice};
+use crate::schema::violations;
 use cutover_karmada::name::Location;
 
 const KIND: &str = "Notifications";

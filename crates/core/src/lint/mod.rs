@@ -7,6 +7,7 @@ mod clusters;
 mod expressions;
 mod failover;
 mod failover_plan;
+mod fields;
 mod gate;
 mod gradual;
 mod intents;
@@ -17,7 +18,6 @@ mod objects;
 mod profiles;
 mod references;
 mod rollout_policy;
-pub mod schema;
 mod state;
 mod suspension;
 mod typed;
@@ -25,7 +25,6 @@ mod typed;
 use std::collections::BTreeSet;
 
 pub use gate::{Revision, compare};
-pub use schema::Schemas;
 pub use typed::{misfits, misfits_with};
 
 use crate::api;
@@ -33,6 +32,7 @@ use crate::error;
 use crate::finding::{Code, Finding};
 use crate::manifest::Set;
 use crate::profile;
+use crate::schema::Schemas;
 use cutover_base::budget::{Budget, Limit};
 use cutover_karmada as karmada;
 use cutover_karmada::name::ObjectKey;
@@ -116,7 +116,7 @@ pub fn check(set: &Set, context: &Context) -> Vec<Finding> {
         .schemas
         .with_definitions(set.definitions().map(|object| &object.value));
     for object in set.definitions() {
-        schema::check(object, &schemas, &mut findings);
+        fields::check(object, &schemas, &mut findings);
         failover::check(object, &mut findings);
     }
     typed::check(set, &schemas, &mut findings);
