@@ -10,7 +10,7 @@ pub use cutover_base::{USER_AGENT, budget, escape, packed};
 pub use cutover_cluster as cluster;
 pub use cutover_controller::{reconcile, serve, telemetry};
 pub use cutover_core::{
-    api, config, error, finding, intent, lint, manifest, plan, profile, redact, report, schema,
+    api, config, error, finding, generated, intent, lint, manifest, plan, profile, redact, report, schema,
 };
 pub use cutover_forge as forge;
 pub use cutover_forge::notify;

@@ -10,6 +10,8 @@ pub mod config;
 pub mod error;
 /// What a person should know or do, with a code, a place and a hint.
 pub mod finding;
+/// What editors and other tools read: JSON Schemas and CRDs as files.
+pub mod generated;
 /// The step machines of intents: journal, proofs, pins, claims.
 pub mod intent;
 /// Rules over objects.

@@ -16,7 +16,6 @@ mod rebalance;
 mod replica_shift;
 mod rollout;
 mod rollout_policy;
-pub mod schema;
 mod secret_handles;
 mod standing;
 mod suspension;
