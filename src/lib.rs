@@ -11,6 +11,7 @@ pub use cutover_cluster as cluster;
 pub use cutover_controller::{reconcile, serve, telemetry};
 pub use cutover_core::{
     api, config, error, finding, generated, intent, lint, manifest, plan, profile, redact, report, schema,
+    units,
 };
 pub use cutover_forge as forge;
 pub use cutover_forge::notify;

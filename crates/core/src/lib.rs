@@ -28,3 +28,5 @@ pub mod redact;
 pub mod report;
 /// Values against JSON Schemas.
 pub mod schema;
+/// Times, durations and uids as people read them.
+pub mod units;

@@ -16,7 +16,7 @@ use super::{
     Approval, ApprovalGate, Assumption, ClaimOwner, Common, Fact, Intent, Lifecycle, PLAIN_FORMAT, PatchOp,
     PinState, PolicyName, Progress, SecretHandles, Standing, TimeSpan, Watched, Window, WorkloadRef, format,
 };
-use crate::report::milliseconds;
+use crate::units::milliseconds;
 use cutover_karmada::name::ClusterName;
 
 /// Asks for a workload to run in another cluster.

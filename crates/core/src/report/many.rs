@@ -11,11 +11,12 @@ use super::copies::WorkloadKey;
 use super::snapshot::change;
 use super::summary::{Part, Summary, evidence, found};
 use super::told::{BAD, NAME};
-use super::{EventRecord, brief, instant, next};
+use super::{EventRecord, next};
 use crate::api::{
     self, Means, Move, MoveState, MovesPhase as Phase, MovesStatus, Progress, Stay, Tally, WaitingFor,
 };
 use crate::intent::{cluster_driven, record};
+use crate::units::{brief, instant};
 use cutover_karmada::name::ClusterName;
 
 /// An Evacuation or a Rebalance.

@@ -34,7 +34,6 @@ mod summary;
 mod suspension;
 mod text;
 mod told;
-mod units;
 mod verdict;
 mod web;
 
@@ -48,6 +47,7 @@ use crate::api::{
 use crate::error::Error;
 use crate::intent::record;
 use crate::redact;
+use crate::units::instant;
 use cutover_karmada::name::{Location, ObjectKey, Revision};
 
 pub use account::{Account, StepAccount};
@@ -79,7 +79,6 @@ pub use snapshot::{CommitText, Snapshot, TrailerKey, Urgency, commit_text, urgen
 pub use suspension::suspension_events;
 pub use text::View;
 pub use told::{finding_lines, step_line};
-pub use units::{brief, duration, instant, milliseconds};
 pub use verdict::{Outcome, Verdict, at_most as verdicts_at_most, verdicts};
 pub use web::{Host, NoHost, Web};
 

@@ -2,10 +2,11 @@
 
 use jiff::Timestamp;
 
+use super::Line;
 use super::summary::Summary;
 use super::told::{HINT, styled};
-use super::{Line, duration, instant};
 use crate::api::{Offer, Standing, WaitCode, WaitingFor};
+use crate::units::{duration, instant};
 
 /// What an offer begins with, whatever is offered.
 const IF_SO: &str = "if you know or decide that this is true:";

@@ -10,8 +10,9 @@ use super::copies::WorkloadKey;
 use super::fold::{Alike, folded};
 use super::markdown::escape;
 use super::told::{BAD, BUSY, GOOD, styled};
-use super::{EventRecord, brief, finding_text, instant, next, path};
+use super::{EventRecord, finding_text, next, path};
 use crate::api::{Common, Finding, Intent, Lifecycle, Progress, Standing, WaitCode};
+use crate::units::{brief, instant};
 
 /// An intent of a kind that tells of itself by a [`Summary`].
 pub(super) trait Summarized: Intent {

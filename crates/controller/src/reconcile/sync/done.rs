@@ -8,7 +8,7 @@ use jiff::SignedDuration;
 use super::{ObjectReport, ObjectResult, Sync, SyncReport};
 use cutover_cluster::{Outcome, Write};
 use cutover_core::plan::drift::DriftedField;
-use cutover_core::report;
+use cutover_core::units::duration;
 use cutover_karmada::name::ObjectKey;
 
 /// How many objects passes wrote and deleted, and how many they left as they were.
@@ -112,7 +112,7 @@ impl Sync {
             sync = self.name(),
             revision = %report.revision,
             "{done} in {} at {}",
-            report::duration(took),
+            duration(took),
             report.revision.short()
         );
     }
