@@ -11,7 +11,7 @@ mod sync;
 
 pub use entries::{Shape, link_target};
 pub use order::in_order;
-pub use receivers::{Filter, Masked, Receiver, Receivers};
+pub use receivers::{Filter, Format, Masked, Receiver, Receivers};
 pub use status::{STATUS_BRANCH, Status, StatusBranches, refused_status_branch};
 pub use sync::{
     Drift, DriftMode, EvacuationCause, Evacuations, EvacuationsMode, Gate, Ignore, Migrations,

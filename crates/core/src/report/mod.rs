@@ -67,7 +67,7 @@ pub use history::{
     Ended, HISTORY_DIR, Id as HistoryId, appended, ended, failed_over, suspended, suspensions_gone,
 };
 pub use many::{MANY, Many, moves_events};
-pub use notice::{Body, Format, Notice};
+pub use notice::{Body, Notice};
 pub use profile::{
     Trial, TrialAs, TrialProblem, built_in_profiles, explain_profile, profiles_document, profiles_text,
 };
