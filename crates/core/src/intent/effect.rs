@@ -4,9 +4,10 @@ use std::fmt;
 
 use serde_json::Value;
 
-use super::pin::PinWrite;
+use super::pin::{PinWrite, named_writer};
 use super::record::{Kept, Record};
 use crate::api::{ClaimSpec, PatchOp};
+use cutover_karmada::OverridePolicy;
 
 /// Names an object, and which one: another one under the same name is not meant.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -16,6 +17,18 @@ pub struct Exactly {
     pub uid: String,
     /// When given, the object must not have changed since it was read.
     pub resource_version: Option<String>,
+}
+
+impl Exactly {
+    /// Returns the precondition for deleting an override policy as it was read.
+    pub fn policy(live: &OverridePolicy) -> Self {
+        Self {
+            namespace: live.metadata.namespace.clone(),
+            name: live.metadata.name.clone().unwrap_or_default(),
+            uid: live.metadata.uid.clone().unwrap_or_default(),
+            resource_version: live.metadata.resource_version.clone(),
+        }
+    }
 }
 
 /// One write, with its precondition.
@@ -126,7 +139,7 @@ impl fmt::Display for Effect {
                 let writer = if spec.shared {
                     "shared".to_owned()
                 } else {
-                    format!("writer {}", writer(spec.writer.as_ref()))
+                    format!("writer {}", named_writer(spec.writer.as_ref()))
                 };
                 write!(f, "claim: sequence {}, {writer}", spec.seq)
             }
@@ -157,10 +170,6 @@ impl fmt::Display for Effect {
             Self::Keep(kept) => write!(f, "push the record: {}", kept.news),
         }
     }
-}
-
-pub(super) fn writer(writer: Option<&cutover_karmada::name::ClusterName>) -> &str {
-    writer.map_or("nobody", cutover_karmada::name::ClusterName::as_str)
 }
 
 /// A `test` operation of a JSON patch.

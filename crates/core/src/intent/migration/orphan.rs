@@ -11,7 +11,7 @@ use crate::api::{Claim, ClaimSpec};
 use crate::intent::control_plane::Overrides;
 use crate::intent::custody::belt::belt_left;
 use crate::intent::custody::{exactly, included, is_hosts, without_guest};
-use crate::intent::effect::Effect;
+use crate::intent::effect::{Effect, Exactly};
 use crate::intent::fence::{affinity_in_use, resume};
 use crate::intent::fight::{change_matters, removal_changes};
 use crate::intent::moves::undo;
@@ -203,7 +203,7 @@ fn take_down(claim: Option<&Claim>, pin: Option<&OverridePolicy>) -> OrphanFate 
             Effect::WritePin(Box::new(PinWrite::unprotected(pin)))
         }
         (Some(pin), _) => Effect::DeletePin {
-            pin: PinWrite::exactly(pin),
+            pin: Exactly::policy(pin),
         },
         (None, Some(claim)) => Effect::DeleteClaim {
             claim: exactly(claim),
