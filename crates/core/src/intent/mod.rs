@@ -18,6 +18,7 @@ pub mod fence;
 pub mod fight;
 pub mod gate;
 pub mod hold_back;
+pub mod member;
 pub mod migration;
 mod misfits;
 pub mod moves;

@@ -6,8 +6,8 @@ use jiff::SignedDuration;
 use serde_json::Value;
 
 use super::migration::watch::shortened;
-use super::snapshot::Pod;
 use crate::api::WaitingFor;
+use crate::intent::member::Pod;
 use cutover_karmada::name::{ClusterName, ObjectKey};
 
 /// What the Events of a cluster warn of about a copy and its pods, the newest first.

@@ -14,7 +14,7 @@ use super::nearby::{self, Nearby};
 use super::observe::{self, Part};
 use super::{Parts, ask, canaries};
 use cutover_core::api::{self, Claim, Common, Condition, Migration, MigrationStatus, Phase, WaitCode};
-use cutover_core::intent::snapshot::Member;
+use cutover_core::intent::member::Member;
 use cutover_core::intent::{Effect, Read, Seen, Snapshot, pin};
 use cutover_karmada::name::{ClusterName, ObjectKey};
 use cutover_karmada::{ClusterResourceBinding, OverridePolicy, ResourceBinding, meta};

@@ -5,9 +5,10 @@ use std::collections::BTreeMap;
 use serde_json::Value;
 
 use crate::api::{Finding, MigrationSpec, PatchOp, Strategy, WorkloadProfileSpec};
+use crate::intent::check::Sampled;
 use crate::intent::pin;
 use crate::intent::seen::{NotKnown, Seen};
-use crate::intent::snapshot::{OwnPolicy, Sampled, Successor};
+use crate::intent::snapshot::{OwnPolicy, Successor};
 use crate::profile::{self, Profile};
 use cutover_karmada::name::ClusterName;
 use cutover_karmada::{Cluster, ResourceBindingSpec, meta};

@@ -22,12 +22,13 @@ use crate::api::{
     watched,
 };
 use crate::intent::check;
+use crate::intent::check::Sampled;
 use crate::intent::custody::{Custody, Due, Terms};
 use crate::intent::effect::Effect;
 use crate::intent::fence::identify;
+use crate::intent::member::Member;
 use crate::intent::proof::{Facts, Gone, NotProved};
 use crate::intent::seen::{NotKnown, Seen};
-use crate::intent::snapshot::{Member, Sampled};
 use crate::profile::Profile;
 use cutover_karmada::name::ClusterName;
 use cutover_karmada::{OverridePolicy, ResourceBinding, Work};
