@@ -2,12 +2,12 @@
 
 use std::fmt;
 
-use serde_json::Value;
+use serde_json::{Value, json};
 
 use super::pin::{PinWrite, named_writer};
 use super::record::{Kept, Record};
 use crate::api::{ClaimSpec, PatchOp};
-use cutover_karmada::OverridePolicy;
+use cutover_karmada::{OverridePolicy, ResourceBinding};
 
 /// Names an object, and which one: another one under the same name is not meant.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -174,16 +174,46 @@ impl fmt::Display for Effect {
 
 /// A `test` operation of a JSON patch.
 pub(super) fn test(path: &str, value: Value) -> Value {
-    serde_json::json!({"op": "test", "path": path, "value": value})
+    json!({"op": "test", "path": path, "value": value})
 }
 
 /// An `add` operation of a JSON patch; it also replaces what is there.
 pub(super) fn add(path: &str, value: Value) -> Value {
-    serde_json::json!({"op": "add", "path": path, "value": value})
+    json!({"op": "add", "path": path, "value": value})
 }
 
 pub(super) fn remove(path: &str) -> Value {
-    serde_json::json!({"op": "remove", "path": path})
+    json!({"op": "remove", "path": path})
+}
+
+/// A patch of the binding as it was read.
+pub(super) fn exact(binding: &ResourceBinding, operations: Vec<Value>) -> Vec<Value> {
+    let mut patch = vec![
+        test("/metadata/uid", json!(binding.metadata.uid)),
+        test("/metadata/generation", json!(binding.metadata.generation)),
+    ];
+    patch.extend(operations);
+    patch
+}
+
+/// Returns which binding it is, whatever of it changes.
+pub(super) fn exactly(binding: &ResourceBinding) -> Exactly {
+    Exactly {
+        namespace: binding.metadata.namespace.clone(),
+        name: binding.metadata.name.clone().unwrap_or_default(),
+        uid: binding.metadata.uid.clone().unwrap_or_default(),
+        resource_version: None,
+    }
+}
+
+/// A patch of a binding, which is sent without a rehearsal.
+pub(super) fn patch_binding(why: &'static str, binding: &ResourceBinding, patch: Vec<Value>) -> Effect {
+    Effect::PatchBinding {
+        why,
+        binding: exactly(binding),
+        patch,
+        rehearse: false,
+    }
 }
 
 /// Returns a name as one segment of a JSON pointer.
@@ -232,7 +262,6 @@ fn walk(from: &[&Value], to: &Value, path: String, patches: &mut Vec<PatchOp>) {
 #[cfg(test)]
 mod tests {
     use proptest::prelude::*;
-    use serde_json::json;
 
     use super::*;
 

@@ -4,8 +4,8 @@ use serde_json::{Value, json};
 
 use super::enough::Enough;
 use crate::api::{EVICTING_ANNOTATION, EVICTION_PRODUCER, Share};
-use crate::intent::effect::{Effect, Exactly, add, remove, segment, test};
-use crate::intent::fence::{exactly, patch_binding, target_cluster};
+use crate::intent::effect::{Effect, Exactly, add, exactly, patch_binding, remove, segment, test};
+use crate::intent::fence::target_cluster;
 use cutover_karmada::name::ClusterName;
 use cutover_karmada::{EvictionTask, ResourceBinding, TargetCluster};
 
