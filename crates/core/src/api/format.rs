@@ -2,14 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use super::{Differences, PatchOp, WorkloadProfileSpec};
-
-/// The newest format that this program reads and writes. It rises when a program of before could not go on safely from something that
-/// this one writes: that one leaves such an intent alone, and says so.
-pub const STATUS_FORMAT: u32 = 2;
-
-/// The format of whatever every version can go on from safely: most of what is written, so that versions can take turns with it.
-pub const PLAIN_FORMAT: u32 = 1;
+use super::{Differences, PLAIN_FORMAT, PatchOp, STATUS_FORMAT, WorkloadProfileSpec};
 
 /// Returns the format of an attempt that goes by a profile, and writes these patches besides.
 ///
