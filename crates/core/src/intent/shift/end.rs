@@ -303,11 +303,6 @@ impl Operation<'_> {
     }
 }
 
-/// Returns what a placement says, as a digest.
-pub(super) fn placement_digest(placement: Option<&Placement>) -> String {
-    crate::intent::record::digest(&json!(placement))
-}
-
 /// Returns how many replicas there are in all.
 pub(super) fn total(wanted: &BTreeMap<ClusterName, u32>, template: Option<u32>) -> u32 {
     wanted

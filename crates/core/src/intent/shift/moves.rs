@@ -1,9 +1,10 @@
 //! The steps: more there until all of it is ready, then fewer here, as far as there is room.
 
-use super::preflight::{AUTOSCALED, autoscaled};
 use super::{Interrupt, Next, Operation, Phase, Side};
-use crate::api::{ReplicaShiftSpec, TimeSpan, WaitCode};
+use crate::api::{Finding, ReplicaShiftSpec, TimeSpan, WaitCode};
 use crate::intent::scalers::Scaler;
+
+const AUTOSCALED: &str = "Autoscaled";
 
 /// How many steps the status tells of.
 const MOST: usize = 60;
@@ -157,6 +158,15 @@ pub fn goals(spec: &ReplicaShiftSpec, amount: u32) -> Vec<u32> {
 fn share(percent: u32, amount: u32) -> u32 {
     let share = (u64::from(percent) * u64::from(amount)).div_ceil(100);
     u32::try_from(share).unwrap_or(amount).min(amount)
+}
+
+/// Says of what scales the workload by itself why it can't stay.
+pub(super) fn autoscaled(scaler: &Scaler) -> Finding {
+    Finding::new(
+        AUTOSCALED,
+        format!("{scaler} sets the replicas of the workload, and would undo the shift"),
+        "remove it for the time of the shift; spec.floor keeps the capacity meanwhile",
+    )
 }
 
 /// Returns the floor as a number, of so many replicas at the start. A share is rounded up.
