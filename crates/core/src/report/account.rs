@@ -5,6 +5,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_with::skip_serializing_none;
 
+use super::answer::command;
 use super::{names, status};
 use crate::api::{Finding, Migration, MigrationStatus, Phase, StepRecord};
 
@@ -107,7 +108,7 @@ pub(super) fn next(migration: &Migration) -> Option<String> {
         return Some("fix the cause, then run cutover migrate again".to_owned());
     }
     let wait = status.common.waiting_for.as_ref()?;
-    super::next::command(&format!("{namespace}/{name}"), wait)
+    command(&format!("{namespace}/{name}"), wait)
 }
 
 fn millis(duration: SignedDuration) -> u64 {

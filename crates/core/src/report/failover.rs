@@ -5,7 +5,7 @@ use serde::{Deserialize, Serialize};
 use serde_with::skip_serializing_none;
 
 use super::copies::WorkloadKey;
-use super::snapshot::change;
+use super::recorded::change;
 use super::summary::{Part, Summarized, Summary, evidence, found};
 use super::told::BUSY;
 use super::{EventRecord, names, path, status};

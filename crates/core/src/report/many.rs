@@ -7,11 +7,12 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 use serde_with::skip_serializing_none;
 
+use super::EventRecord;
+use super::answer::command;
 use super::copies::WorkloadKey;
-use super::snapshot::change;
+use super::recorded::change;
 use super::summary::{Part, Summary, evidence, found};
 use super::told::{BAD, NAME};
-use super::{EventRecord, next};
 use crate::api::{
     self, Means, Move, MoveState, MovesPhase as Phase, MovesStatus, Progress, Stay, Tally, WaitingFor,
 };
@@ -93,7 +94,7 @@ impl Many {
                 self.name
             ));
         }
-        next::command(&self.name, wait)
+        command(&self.name, wait)
     }
 
     fn progress(&self) -> String {

@@ -5,6 +5,7 @@
 
 mod account;
 mod annotations;
+mod answer;
 mod copies;
 mod dashboard;
 mod earlier;
@@ -25,6 +26,7 @@ mod next;
 mod notice;
 mod profile;
 mod reconciler;
+mod recorded;
 pub mod review;
 mod rollout;
 mod rollout_policy;
