@@ -26,6 +26,7 @@ mod operation;
 pub mod other_managers;
 pub mod owners;
 pub mod pin;
+mod placement;
 pub mod proof;
 pub mod rebalance;
 pub mod record;

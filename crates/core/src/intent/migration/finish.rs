@@ -2,7 +2,6 @@
 
 use serde_json::Value;
 
-use super::preflight::keeps_target;
 use super::{Interrupt, Next, Operation};
 use crate::api::{ClaimSpec, MigrationStatus, PatchOp, Phase, RollBackStage};
 use crate::intent::custody;
@@ -10,6 +9,7 @@ use crate::intent::effect::{Effect, Exactly, add};
 use crate::intent::fence::{affinity_in_use, observed_generation};
 use crate::intent::fight::removal_changes;
 use crate::intent::pin;
+use crate::intent::placement::keeps_target;
 use crate::intent::proof::{Healthy, NotProved};
 use crate::intent::record::digest;
 use cutover_karmada::name::ClusterName;

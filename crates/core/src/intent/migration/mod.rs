@@ -56,7 +56,6 @@ use super::record;
 use super::snapshot::Snapshot;
 use admission::FENCE_CONDITION;
 use other_managers::HELD_CONDITION;
-pub(in crate::intent) use preflight::keeps_target;
 
 use crate::api::{
     Condition, ConditionStatus, Fact, Finding, InGit, Journal, Migration, MigrationSpec, MigrationStatus,

@@ -6,7 +6,6 @@ use std::collections::BTreeMap;
 use serde_json::{Value, json};
 
 use super::finish::is_scheduled;
-use super::preflight::keeps_target;
 use crate::api::{Claim, ClaimSpec};
 use crate::intent::control_plane::Overrides;
 use crate::intent::custody::belt::belt_left;
@@ -16,6 +15,7 @@ use crate::intent::fence::{affinity_in_use, resume};
 use crate::intent::fight::{change_matters, removal_changes};
 use crate::intent::moves::undo;
 use crate::intent::pin::{self, OWNER_ANNOTATION, PinWrite};
+use crate::intent::placement::keeps_target;
 use crate::intent::seen::{NotKnown, Seen};
 use cutover_karmada::name::ClusterName;
 use cutover_karmada::overrides::OverrideError;

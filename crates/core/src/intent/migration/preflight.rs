@@ -1,7 +1,6 @@
 //! Before the first effect: gates, and every reason why the move could fail. Nothing is written but the journal.
 
 mod findings;
-mod placement;
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -15,8 +14,6 @@ use findings::{
     policy_finding, profile_findings, query_findings, requirement_findings, successor_finding,
     target_findings, twin_finding,
 };
-pub(in crate::intent) use placement::keeps_target;
-pub(super) use placement::tainted;
 
 use super::other_managers::fingerprint;
 use super::token::UNSEEN;
@@ -29,6 +26,7 @@ use crate::intent::effect::{Effect, overlay};
 use crate::intent::fence::{affinity_in_use, identify};
 use crate::intent::misfits;
 use crate::intent::operation::window_ended;
+use crate::intent::placement::keeps_target;
 use crate::intent::proof::{Facts, Healthy};
 use crate::intent::record::digest;
 use crate::intent::rivals;

@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use serde_json::Value;
 
 use crate::api::{CORDON_PREFIX, Choose, Finding, Targets};
-use crate::intent::migration::keeps_target;
+use crate::intent::placement::keeps_target;
 use cutover_karmada::name::ClusterName;
 use cutover_karmada::{Amounts, Capacity, Cluster, Need, ResourceBinding};
 

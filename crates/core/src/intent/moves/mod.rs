@@ -28,7 +28,6 @@ pub use bound::{AT_ONCE, LISTED};
 pub use choose::{Headroom, WorkloadToPlace, emptied};
 pub use cordon::taint_key;
 pub use evict::{Evicting, Ground, undo};
-pub(in crate::intent) use evict::{divides, fits, static_weight};
 pub use survey::{Candidate, Chosen, Judged, Survey, judge, name_of, place};
 
 use super::Step;

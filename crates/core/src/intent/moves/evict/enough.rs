@@ -5,10 +5,10 @@ use std::collections::BTreeMap;
 use serde_json::Value;
 
 use super::Evicting;
-use super::judge::divides;
 use crate::api::Check;
 use crate::intent::Read;
 use crate::intent::check;
+use crate::intent::placement::divides;
 use crate::intent::proof::{Facts, Healthy, NotProved};
 use crate::intent::shift::{Count, replicas_of};
 use crate::profile::Profile;

@@ -21,12 +21,12 @@ use crate::api::{
     Claim, Eviction, EvictionStage as Stage, Means, Move, MoveState, PinState, Share, WorkloadProfile,
     watched,
 };
-use crate::intent::check;
-use crate::intent::check::Sampled;
+use crate::intent::check::{self, Sampled};
 use crate::intent::custody::{Custody, Due, Terms};
 use crate::intent::effect::Effect;
 use crate::intent::fence::identify;
 use crate::intent::member::Member;
+use crate::intent::placement::kept_away;
 use crate::intent::proof::{Facts, Gone, NotProved};
 use crate::intent::seen::{NotKnown, Seen};
 use crate::profile::Profile;
@@ -34,7 +34,6 @@ use cutover_karmada::name::ClusterName;
 use cutover_karmada::{OverridePolicy, ResourceBinding, Work};
 
 pub use judge::Ground;
-pub(in crate::intent) use judge::{divides, fits, static_weight};
 pub use patch::undo;
 
 /// What one pass sees of a workload on its way: the claim first, then the binding, then the rest.
@@ -512,7 +511,7 @@ impl<A: MoveStrategy> Operation<'_, A> {
         let cluster = self.snapshot().clusters.get()?.get(from);
         let placement = binding.spec.placement.as_ref();
         Ok(match (cluster, placement) {
-            (Some(cluster), Some(placement)) => judge::kept_away(placement, cluster, |_| true),
+            (Some(cluster), Some(placement)) => kept_away(placement, cluster, |_| true),
             _ => false,
         })
     }
