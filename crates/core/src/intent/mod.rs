@@ -3,6 +3,7 @@
 //! A machine never sends anything: it returns the journal to write and the effects to send after it.
 
 pub mod admission;
+mod binding;
 pub mod check;
 mod child;
 pub mod cluster_driven;

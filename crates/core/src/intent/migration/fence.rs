@@ -2,9 +2,9 @@
 
 use serde_json::{Value, json};
 
-use super::preflight::{PRESERVED, binding_findings};
 use super::{Interrupt, Operation, go_back};
 use crate::api::{Fence, Finding};
+use crate::intent::binding::{PRESERVED, binding_findings};
 use crate::intent::custody::Scheduler;
 use crate::intent::custody::belt::belt;
 use crate::intent::effect::{Effect, add, exactly, patch_binding, remove, test};

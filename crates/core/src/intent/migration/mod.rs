@@ -39,8 +39,6 @@ mod words;
 pub use needs::{involved, needs, wants_canary, wants_policies, wants_record};
 pub use words::asks_for_nodes;
 
-pub(super) use finish::is_scheduled;
-pub(super) use preflight::binding_findings;
 pub(crate) use preflight::two_writers;
 
 use std::cell::RefCell;

@@ -5,8 +5,8 @@ use std::collections::BTreeMap;
 
 use serde_json::{Value, json};
 
-use super::finish::is_scheduled;
 use crate::api::{Claim, ClaimSpec};
+use crate::intent::binding::is_scheduled;
 use crate::intent::control_plane::Overrides;
 use crate::intent::custody::belt::belt_left;
 use crate::intent::custody::{exactly, included, is_hosts, without_guest};

@@ -7,8 +7,6 @@ use std::sync::Arc;
 
 use serde_json::Value;
 
-pub(super) use findings::PRESERVED;
-pub(in crate::intent) use findings::binding_findings;
 pub(crate) use findings::two_writers;
 use findings::{
     policy_finding, profile_findings, query_findings, requirement_findings, successor_finding,
@@ -21,6 +19,7 @@ use super::{Interrupt, Next, Operation, Phase};
 use crate::api::{
     BindingId, ClaimOwner, Fact, Finding, Journal, StepRecord, TemplateChange, WaitCode, WorkloadProfile,
 };
+use crate::intent::binding::binding_findings;
 use crate::intent::dependencies;
 use crate::intent::effect::{Effect, overlay};
 use crate::intent::fence::{affinity_in_use, identify};
