@@ -18,6 +18,7 @@ pub mod failover;
 pub mod fence;
 pub mod fight;
 pub mod gate;
+pub mod headroom;
 pub mod hold_back;
 pub mod member;
 pub mod migration;

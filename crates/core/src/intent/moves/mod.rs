@@ -5,7 +5,6 @@
 
 mod bound;
 mod children;
-mod choose;
 mod cordon;
 mod ending;
 mod evict;
@@ -25,7 +24,6 @@ use serde::de::DeserializeOwned;
 use serde_json::Value;
 
 pub use bound::{AT_ONCE, LISTED};
-pub use choose::{Headroom, WorkloadToPlace, emptied};
 pub use cordon::taint_key;
 pub use evict::{Evicting, Ground, undo};
 pub use survey::{Candidate, Chosen, Judged, Survey, judge, name_of, place};

@@ -3,9 +3,9 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::super::choose::Headroom;
 use super::super::survey::Candidate;
 use crate::api::{CORDON_PREFIX, Finding};
+use crate::intent::headroom::Headroom;
 use crate::intent::placement::{divides, fits, kept_away, static_weight};
 use cutover_karmada::name::ClusterName;
 use cutover_karmada::{
