@@ -16,7 +16,7 @@ use crate::cli::{joined, output, values};
 use cutover_base::nearest::nearest;
 use cutover_core::api::WorkloadSelector;
 use cutover_core::error::{Error, Result};
-use cutover_core::intent::rollout_policy::Selected;
+use cutover_core::intent::selected::Selected;
 use cutover_core::manifest::Manifest;
 use cutover_karmada::LabelSelector;
 use cutover_karmada::name::Gvk;

@@ -39,6 +39,7 @@ pub mod rollout_policy;
 pub mod scalers;
 mod secret_handles;
 pub mod seen;
+pub mod selected;
 pub mod shift;
 pub mod snapshot;
 pub mod suspension;

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use super::gradual::{gates, named_twice};
 use crate::api::{GROUP, RolloutPolicySpec, WorkloadRef, WorkloadSelector};
 use crate::finding::{Code, Finding};
-use crate::intent::rollout_policy::{Labels, Selected};
+use crate::intent::selected::{Labels, Selected};
 use crate::manifest::{Manifest, Set};
 use cutover_base::nearest::did_you_mean;
 use cutover_karmada::LabelSelector;
