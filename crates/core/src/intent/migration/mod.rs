@@ -18,7 +18,6 @@ mod lapse;
 mod lookup;
 mod lost;
 mod needs;
-pub mod orphan;
 mod other_managers;
 mod own_handle;
 mod pause;

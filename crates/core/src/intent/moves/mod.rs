@@ -25,7 +25,7 @@ use serde_json::Value;
 
 pub use bound::{AT_ONCE, LISTED};
 pub use cordon::taint_key;
-pub use evict::{Evicting, Ground, undo};
+pub use evict::{Evicting, Ground};
 pub use survey::{Candidate, Chosen, Judged, Survey, judge, name_of, place};
 
 use super::Step;

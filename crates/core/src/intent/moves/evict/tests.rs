@@ -5,9 +5,9 @@ use std::collections::{BTreeMap, BTreeSet};
 use serde_json::{Value, json};
 
 use super::judge::Ground;
-use super::patch::{put_back, take_out, undo};
 use crate::api::{Means, Share};
 use crate::intent::effect::Effect;
+use crate::intent::eviction::{put_back, take_out, undo};
 use crate::intent::headroom::Headroom;
 use crate::intent::moves::survey::{Candidate, name_of};
 use cutover_karmada::name::ClusterName;

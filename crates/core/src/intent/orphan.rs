@@ -1,22 +1,22 @@
-//! What a migration left when it went without ending in order: its claim and its pin, without the journal that would say
+//! What an intent left when it went without ending in order: its claim and its pin, without the journal that would say
 //! more. Both are taken down by the rules of a normal end, step by step; what can't be is a question for a person.
 
 use std::collections::BTreeMap;
 
 use serde_json::{Value, json};
 
+use super::binding::is_scheduled;
+use super::control_plane::Overrides;
+use super::custody::belt::belt_left;
+use super::custody::{exactly, included, is_hosts, without_guest};
+use super::effect::{Effect, Exactly};
+use super::eviction::undo;
+use super::fence::{affinity_in_use, resume};
+use super::fight::{change_matters, removal_changes};
+use super::pin::{self, OWNER_ANNOTATION, PinWrite};
+use super::placement::keeps_target;
+use super::seen::{NotKnown, Seen};
 use crate::api::{Claim, ClaimSpec};
-use crate::intent::binding::is_scheduled;
-use crate::intent::control_plane::Overrides;
-use crate::intent::custody::belt::belt_left;
-use crate::intent::custody::{exactly, included, is_hosts, without_guest};
-use crate::intent::effect::{Effect, Exactly};
-use crate::intent::fence::{affinity_in_use, resume};
-use crate::intent::fight::{change_matters, removal_changes};
-use crate::intent::moves::undo;
-use crate::intent::pin::{self, OWNER_ANNOTATION, PinWrite};
-use crate::intent::placement::keeps_target;
-use crate::intent::seen::{NotKnown, Seen};
 use cutover_karmada::name::ClusterName;
 use cutover_karmada::overrides::OverrideError;
 use cutover_karmada::{Cluster, OverridePolicy, ResourceBinding, Work, meta};
