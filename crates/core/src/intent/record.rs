@@ -133,6 +133,14 @@ fn without_controls(spec: &MigrationSpec) -> MigrationSpec {
     }
 }
 
+/// Returns what an object is made of beside its name: everything but metadata and status.
+pub fn content(object: &Value) -> Value {
+    let fields = object.as_object().into_iter().flatten();
+    let is_content = |name: &str| !matches!(name, "apiVersion" | "kind" | "metadata" | "status");
+    let kept = fields.filter(|(name, _)| is_content(name));
+    Value::Object(kept.map(|(name, value)| (name.clone(), value.clone())).collect())
+}
+
 /// Returns the digest of a manifest, the same whatever the order of its fields.
 pub fn digest(manifest: &Value) -> String {
     let mut hasher = Sha256::new();
