@@ -34,6 +34,7 @@ mod placement;
 pub mod proof;
 pub mod rebalance;
 pub mod record;
+pub mod replicas;
 pub mod requested;
 pub mod rivals;
 pub mod rollout;

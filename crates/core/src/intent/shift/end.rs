@@ -6,12 +6,13 @@ use serde_json::json;
 
 use super::moves::floor;
 use super::predict::{Before, predicted};
-use super::{Interrupt, LATER, Next, Operation, Phase, SELDOM, replicas_of, suspension_name};
+use super::{Interrupt, LATER, Next, Operation, Phase, SELDOM, suspension_name};
 use crate::api::{self, Finding, Suspension, SuspensionPhase};
 use crate::intent::custody;
 use crate::intent::effect::Effect;
 use crate::intent::fence::observed_generation;
 use crate::intent::pin;
+use crate::intent::replicas::replicas_of;
 use cutover_karmada::name::ClusterName;
 use cutover_karmada::{ClusterOverridePolicy, OverridePolicy, Placement, meta, overrides};
 

@@ -12,7 +12,7 @@ use crate::intent::effect::{Effect, Exactly, add, exactly, test};
 use crate::intent::eviction::{TASKS, same};
 use crate::intent::placement::divides;
 use crate::intent::proof::{Facts, Healthy, NotProved};
-use crate::intent::shift::{Count, replicas_of};
+use crate::intent::replicas::{Count, replicas_of};
 use crate::profile::Profile;
 use cutover_karmada::name::ClusterName;
 use cutover_karmada::{ResourceBinding, Work, meta};
