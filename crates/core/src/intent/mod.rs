@@ -21,6 +21,7 @@ pub mod fight;
 pub mod gate;
 pub mod headroom;
 pub mod hold_back;
+pub mod holders;
 pub mod member;
 pub mod migration;
 mod misfits;
