@@ -10,7 +10,7 @@ use serde_json::Value;
 use tokio::time::timeout;
 
 use super::ask::{all, map, optional};
-use super::observe::MigrationReader;
+use super::reader::MigrationReader;
 use super::served;
 use cutover_cluster::{Answer, Reader};
 use cutover_core::intent::member::{Member, Pod};
