@@ -3,6 +3,7 @@
 //! A new revision costs the blobs that it changes; a pass costs the objects that something happened to, in Git or in the
 //! API server; and nothing happened costs nothing. Objects that an intent holds are left to it (`intent::hold_back`).
 
+mod batches;
 mod decide;
 mod depend;
 mod desired;
