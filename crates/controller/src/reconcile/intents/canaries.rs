@@ -19,7 +19,7 @@ use super::wake::{Workers, canary_binding};
 use cutover_core::intent::Seen;
 use cutover_core::intent::fence::{self, Leases};
 use cutover_karmada::ResourceBinding;
-use cutover_karmada::name::{Gvk, ObjectKey};
+use cutover_karmada::name::Gvk;
 
 /// How long others wait for one that is on its way before the next is sent after it: whoever made it may have failed to, and
 /// the cluster that it names may be gone.
@@ -234,6 +234,7 @@ mod tests {
     use serde_json::json;
 
     use super::*;
+    use cutover_karmada::name::ObjectKey;
 
     const SCHEDULER: &str = "default-scheduler";
 
