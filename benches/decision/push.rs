@@ -5,8 +5,8 @@ use std::hint::black_box;
 
 use cutover::api::{PolicyName, WorkloadRef};
 use cutover::config::{Migrations, MigrationsMode};
-use cutover::intent::driven::{self, Called, Cause, Driven};
-use cutover::intent::gate::{Ground, Refusal, State, Tenant, Write};
+use cutover::intent::driven::{self, Called, Cause, Driven, MigrationsByWorkload};
+use cutover::intent::gate::{Ground, State, Tenant, Write};
 use cutover::karmada::meta::{POLICY_NAME, POLICY_NAMESPACE};
 use cutover::karmada::{Cluster, PropagationPolicy, PropagationSpec, ResourceBinding};
 use cutover::name::{ClusterName, GroupKind};
@@ -120,15 +120,22 @@ struct Known {
 fn decide(known: &Known, pushed: &Pushed) -> Option<Vec<Value>> {
     let refusal = known.ground.judge(&pushed.write, None).err()?;
     let settings = settings();
-    assert!(is_automatic(&known.ground, pushed, &refusal, &settings));
+    assert!(driven::are_automatic(
+        &settings,
+        &pushed.object,
+        &known.ground,
+        &refusal
+    ));
     let change = (&pushed.policy, Some(&pushed.spec));
-    let called = driven::called_for(&known.ground, &refusal, change, &settings, |_| None, |_| false).unwrap();
+    let called =
+        driven::called_for(&known.ground, &refusal, change, &settings, |_| None, |_, _| false).unwrap();
     let own = known.migrations.iter().filter_map(Driven::of);
     let under_way = own.filter(|one| one.is_by(SYNC) && one.is_under_way()).count();
     let room = usize::try_from(settings.max_parallel).unwrap() - under_way;
+    let there = MigrationsByWorkload::of(&known.migrations);
     let open: Vec<&Called> = called
         .iter()
-        .filter(|called| is_open(known, pushed, called))
+        .filter(|called| is_open(&there, pushed, called))
         .collect();
     let cause = Cause {
         sync: SYNC,
@@ -143,24 +150,11 @@ fn decide(known: &Known, pushed: &Pushed) -> Option<Vec<Value>> {
     )
 }
 
-fn is_automatic(ground: &Ground, pushed: &Pushed, refusal: &Refusal, settings: &Migrations) -> bool {
-    refusal.losses.iter().all(|loss| {
-        let mut tenants = ground.tenants.iter();
-        let tenant = tenants.find(|tenant| tenant.workload == loss.workload);
-        driven::is_automatic(settings, &pushed.object, tenant.map(|tenant| &tenant.template))
-    })
-}
-
 /// Nothing moves the workload, and nothing has failed to.
-fn is_open(known: &Known, pushed: &Pushed, called: &Called) -> bool {
-    let about = || {
-        known
-            .migrations
-            .iter()
-            .filter(|one| driven::is_about(one, called))
-    };
-    let is_moving = about().any(|one| !driven::has_ended(one));
-    let mut answers = about()
+fn is_open(there: &MigrationsByWorkload<'_>, pushed: &Pushed, called: &Called) -> bool {
+    let is_moving = there.about(called).any(|one| !driven::has_ended(one));
+    let mut answers = there
+        .about(called)
         .filter_map(Driven::of)
         .filter(|one| one.answers(called, &pushed.object));
     !is_moving && !answers.any(|one| one.has_failed())

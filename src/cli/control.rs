@@ -1,4 +1,5 @@
-//! `cutover approve`, `pause`, `resume`, `abort`: each says one thing to an intent, by a commit to its file.
+//! `cutover approve`, `pause`, `resume`, `abort`: each says one thing to an intent, by a commit to its file; in the control plane where
+//! no file asks for it.
 
 use std::process::ExitCode;
 use std::time::Duration;
@@ -9,6 +10,8 @@ use serde_json::Value;
 
 use super::connection::{AskArgs, GitArgs, StatusBranchArgs};
 use super::control_edit::{self, At, ControlEdit, Gate, Target};
+use super::intent_name::IntentName;
+use super::live;
 use super::recorded::Recorded;
 use super::selected;
 use super::workspace::{ChangeArgs, Edit, Intent, Workspace};
@@ -48,7 +51,7 @@ pub struct Approve {
 /// Tells a migration what it can't see, or must not decide: a person's word, good for the phase in which it is asked for.
 ///
 /// Nobody checks a word. `cutover status` offers those that are accepted as things are, each as a command to copy, and says what is
-/// given up by it; status.journal.words of the Migration keeps which were used, and who gave them.
+/// given up by it; the journal in the status of the Migration keeps which were used, and who gave them.
 #[derive(Args, Debug)]
 pub struct Assume {
     #[command(flatten)]
@@ -220,7 +223,7 @@ impl IntentArgs {
         control_edit::apply(&workspace, &to, &said, &self.change, &self.look.git)
     }
 
-    /// Changes the file of the intent so that it asks for this.
+    /// Changes the file of the intent so that it asks for this, or the intent itself where it has none.
     pub async fn ask(self, mut control: control::Control) -> Result<ExitCode> {
         let workspace = Workspace::open(&self.change)?;
         let namespace = self.namespace.as_deref();
@@ -253,9 +256,19 @@ impl IntentArgs {
                 &self.look.git,
             );
         }
-        let intent = workspace.intent(&self.name, self.namespace.as_deref())?;
         author(&workspace, &mut control);
-        let known = self.look.known(&workspace, &intent.namespace, &intent.name).await;
+        if !workspace.has_intent(&self.name, namespace) {
+            let meant = IntentName::new(&self.name, namespace);
+            let controlled = live::control(meant, &control, &self.change, &self.look.ask).await?;
+            return controlled.ok_or_else(|| workspace.no_intent(&self.name));
+        }
+        self.control_migration(&workspace, &control).await
+    }
+
+    /// Changes the file of a Migration so that it asks for this.
+    async fn control_migration(&self, workspace: &Workspace, control: &control::Control) -> Result<ExitCode> {
+        let intent = workspace.intent(&self.name, self.namespace.as_deref())?;
+        let known = self.look.known(workspace, &intent.namespace, &intent.name).await;
         let standing = match &known {
             Known::As(migration) => Observed::Known(migration),
             Known::Fresh => Observed::Fresh,
@@ -267,16 +280,16 @@ impl IntentArgs {
                 output::note(format!("note: how {name} stands is not known: {reason}"));
             }
         }
-        match control::decide(&control, &name, &intent.spec, standing)? {
+        match control::decide(control, &name, &intent.spec, standing)? {
             Decision::Nothing(why) => output::note(format!("nothing to do: {why}")),
             Decision::Change {
                 change,
                 subject,
                 body,
             } => {
-                let edit = edited(&workspace, &intent, &change, subject, body)?;
+                let edit = edited(workspace, &intent, &change, subject, body)?;
                 workspace.apply(&self.change, &self.look.git, &edit)?;
-                if let Some(warning) = control::warning(&control, &intent.spec, standing) {
+                if let Some(warning) = control::warning(control, &intent.spec, standing) {
                     output::note(format!("warning: {warning}"));
                 }
             }
@@ -286,7 +299,7 @@ impl IntentArgs {
 }
 
 /// Returns the attempt that an intent is in.
-fn attempt_of(object: &Value) -> Option<u32> {
+pub fn attempt_of(object: &Value) -> Option<u32> {
     let attempt = object.pointer("/status/attempt")?.as_u64()?;
     u32::try_from(attempt).ok().filter(|attempt| *attempt > 0)
 }

@@ -242,7 +242,9 @@ fn asked(to: &Target<'_>, said: &ControlEdit<'_>) -> Result<Asked> {
             let change = Change::Set("/spec/abort", true.into());
             Asked::Change(change, format!("Abort {name}"), abort(kind))
         }
-        Control::Assume { .. } => return Err(only_migrations(&name, manifest)),
+        Control::Assume { .. } => {
+            return Err(only_migrations(&name, &manifest.key.kind).at(manifest.source.clone()));
+        }
         Control::Approve { .. } => {
             return Err(Error::user(format!("{name} has no phases to approve"))
                 .at(manifest.source.clone())
@@ -252,13 +254,9 @@ fn asked(to: &Target<'_>, said: &ControlEdit<'_>) -> Result<Asked> {
 }
 
 /// A word for what can't be seen has a meaning to migrations alone.
-pub fn only_migrations(name: &str, manifest: &Manifest) -> Error {
-    Error::user(format!(
-        "{} {name} does not accept assumptions",
-        manifest.key.kind
-    ))
-    .at(manifest.source.clone())
-    .hint("a Migration does; what a FailoverPlan asks is answered by cutover approve --gate")
+pub fn only_migrations(name: &str, kind: &str) -> Error {
+    Error::user(format!("{kind} {name} does not accept assumptions"))
+        .hint("a Migration does; what a FailoverPlan asks is answered by cutover approve --gate")
 }
 
 fn approved(manifest: &Manifest, name: &str, gate: &Gate) -> Result<Asked> {

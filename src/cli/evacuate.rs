@@ -15,7 +15,7 @@ use super::workspace::{ChangeArgs, Edit, Workspace};
 use super::{control_edit, joined, output};
 use cutover_core::api::{self, MovesApproval, MovesPhase};
 use cutover_core::error::{Error, Result};
-use cutover_core::intent::control::Control;
+use cutover_core::intent::control::{Control, Decision};
 use cutover_core::manifest::{Change, Manifest, edit};
 use cutover_core::report::MANY;
 use cutover_karmada::name::ClusterName;
@@ -119,62 +119,19 @@ pub fn control(
     git: &GitArgs,
 ) -> Result<ExitCode> {
     let name = &manifest.key.name;
-    let is = |pointer: &str| manifest.value.pointer(pointer) == Some(&Value::Bool(true));
-    let nothing = |why: &str| {
-        output::note(format!("nothing to do: {name} {why}"));
-        Ok(ExitCode::SUCCESS)
-    };
-    let (what, subject, body) = match control {
-        Control::Pause if is("/spec/paused") => return nothing("is paused already"),
-        Control::Pause => (
-            Change::Set("/spec/paused", true.into()),
-            format!("Pause {name}"),
-            "No more moves begin; those that have begun come to their end.".to_owned(),
-        ),
-        Control::Resume if !is("/spec/paused") => return nothing("is not paused"),
-        Control::Resume => (
-            Change::Unset("/spec/paused", false.into()),
-            format!("Resume {name}"),
-            "Moves begin again.".to_owned(),
-        ),
-        Control::Abort if is("/spec/abort") => return nothing("is asked to abort already"),
-        Control::Abort => (
-            Change::Set("/spec/abort", true.into()),
-            format!("Abort {name}"),
-            "No more moves begin, and those that are not past their commit point are rolled back.".to_owned(),
-        ),
-        Control::Assume { .. } => return Err(control_edit::only_migrations(name, manifest)),
-        Control::Approve {
-            phase: Some(phase), ..
-        } => {
-            return Err(
-                Error::user(format!("{name} has no phase {phase} that waits")).hint("leave --phase out")
-            );
+    if matches!(control, Control::Assume { .. }) {
+        return Err(control_edit::only_migrations(name, &manifest.key.kind).at(manifest.source.clone()));
+    }
+    let (what, subject, body) = match decide(&manifest.key.kind, name, &manifest.value, control, present)? {
+        Decision::Nothing(why) => {
+            output::note(format!("nothing to do: {why}"));
+            return Ok(ExitCode::SUCCESS);
         }
-        Control::Approve { attempt, by, .. } => {
-            let attempt = attempt.or(present).ok_or_else(|| {
-                Error::user(format!(
-                    "which attempt of {name} is meant can't be told: no control plane could be asked how it stands"
-                ))
-                .hint("say it with --attempt; the first is 1")
-            })?;
-            if manifest.value.pointer("/spec/approval/before/0").is_none() {
-                return Err(Error::user(format!(
-                    "{name} waits for no approval: spec.approval names no phases"
-                ))
-                .hint("to stop it before its next move: cutover pause"));
-            }
-            let approval = MovesApproval {
-                phase: MovesPhase::Moving,
-                attempt,
-                by: by.clone(),
-            };
-            (
-                Change::Append("/spec/approvals", json!(approval)),
-                format!("Approve {name}"),
-                format!("Attempt {attempt} may begin to move workloads."),
-            )
-        }
+        Decision::Change {
+            change,
+            subject,
+            body,
+        } => (change, subject, body),
     };
     let path = &manifest.source.path;
     let text = workspace
@@ -193,4 +150,82 @@ pub fn control(
     };
     workspace.apply(change, git, &edit)?;
     Ok(ExitCode::SUCCESS)
+}
+
+/// Decides what is to change in such an intent. `object`: as its file or the control plane has it.
+pub fn decide(
+    kind: &str,
+    name: &str,
+    object: &Value,
+    control: &Control,
+    present: Option<u32>,
+) -> Result<Decision> {
+    let is = |pointer: &str| object.pointer(pointer) == Some(&Value::Bool(true));
+    let nothing = |why: &str| Ok(Decision::Nothing(format!("{name} {why}")));
+    let changed = |change: Change, verb: &str, body: String| {
+        Ok(Decision::Change {
+            change,
+            subject: format!("{verb} {name}"),
+            body,
+        })
+    };
+    match control {
+        Control::Pause if is("/spec/paused") => nothing("is paused already"),
+        Control::Pause => changed(
+            Change::Set("/spec/paused", true.into()),
+            "Pause",
+            "No more moves begin; those that have begun come to their end.".to_owned(),
+        ),
+        Control::Resume if !is("/spec/paused") => nothing("is not paused"),
+        Control::Resume => changed(
+            Change::Unset("/spec/paused", false.into()),
+            "Resume",
+            "Moves begin again.".to_owned(),
+        ),
+        Control::Abort if is("/spec/abort") => nothing("is asked to abort already"),
+        Control::Abort => changed(
+            Change::Set("/spec/abort", true.into()),
+            "Abort",
+            "No more moves begin, and those that are not past their commit point are rolled back.".to_owned(),
+        ),
+        Control::Assume { .. } => Err(control_edit::only_migrations(name, kind)),
+        Control::Approve {
+            phase: Some(phase), ..
+        } => Err(Error::user(format!("{name} has no phase {phase} that waits")).hint("leave --phase out")),
+        Control::Approve { attempt, by, .. } => {
+            let attempt = attempt.or(present);
+            let (approval, body) = approval(name, object, attempt, by.as_ref())?;
+            changed(Change::Append("/spec/approvals", approval), "Approve", body)
+        }
+    }
+}
+
+/// Returns the approval that lets such an intent begin, and what it says.
+fn approval(
+    name: &str,
+    object: &Value,
+    attempt: Option<u32>,
+    by: Option<&String>,
+) -> Result<(Value, String)> {
+    let attempt = attempt.ok_or_else(|| {
+        Error::user(format!(
+            "which attempt of {name} is meant can't be told: no control plane could be asked how it stands"
+        ))
+        .hint("say it with --attempt; the first is 1")
+    })?;
+    if object.pointer("/spec/approval/before/0").is_none() {
+        return Err(Error::user(format!(
+            "{name} waits for no approval: spec.approval names no phases"
+        ))
+        .hint("to stop it before its next move: cutover pause"));
+    }
+    let approval = MovesApproval {
+        phase: MovesPhase::Moving,
+        attempt,
+        by: by.cloned(),
+    };
+    Ok((
+        json!(approval),
+        format!("Attempt {attempt} may begin to move workloads."),
+    ))
 }

@@ -27,6 +27,7 @@ mod help;
 mod init;
 mod intent_name;
 mod joined;
+mod live;
 mod migrate;
 mod moves;
 mod named;

@@ -10,7 +10,7 @@ use super::connection::{AskArgs, GitArgs};
 use super::fresh::{self, Failure, Placed, Spec, Within};
 use super::workspace::{ChangeArgs, Workspace};
 use super::{joined, named, values};
-use cutover_core::api::TimeSpan;
+use cutover_core::api::{Floor, TimeSpan};
 use cutover_core::error::Result;
 use cutover_core::manifest::Manifest;
 use cutover_karmada::name::ClusterName;
@@ -38,7 +38,7 @@ pub struct Shift {
     percentages: Vec<u32>,
     /// How many replicas must be ready in all: a share of those at the start, or a number [default: 100%]
     #[arg(long, value_name = "FLOOR")]
-    floor: Option<String>,
+    floor: Option<Floor>,
     /// How long it rests after every step, for instance 30s
     #[arg(long, value_name = "DURATION")]
     pause: Option<TimeSpan>,

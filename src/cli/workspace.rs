@@ -41,6 +41,24 @@ pub struct ChangeArgs {
     message: Option<String>,
 }
 
+impl ChangeArgs {
+    /// Returns whether the change is only to be shown.
+    pub const fn is_dry_run(&self) -> bool {
+        self.dry_run
+    }
+
+    /// Returns the option that only makes sense for a change of a file, if one is given.
+    pub fn of_a_file(&self) -> Option<&'static str> {
+        let given = [
+            (self.no_commit, "--no-commit"),
+            (self.message.is_some(), "--message"),
+        ];
+        given
+            .into_iter()
+            .find_map(|(is_given, option)| is_given.then_some(option))
+    }
+}
+
 /// The files of a repository as they are on disk.
 pub struct Workspace {
     /// `None`: not a Git repository, which is enough for files alone.
@@ -231,7 +249,18 @@ impl Workspace {
         })
     }
 
-    fn no_intent(&self, named: &str) -> Error {
+    /// Returns whether a file defines an intent, of whichever kind, that may be meant.
+    pub fn has_intent(&self, named: &str, namespace: Option<&str>) -> bool {
+        let meant = IntentName::new(named, namespace);
+        let all = self.intent_names(api::KINDS.iter().map(|kind| kind.name));
+        all.iter().any(|(kind, there, name)| {
+            let there = Some(there.as_str()).filter(|there| !there.is_empty());
+            meant.means(kind, there, name)
+        })
+    }
+
+    /// Returns the error about a name that no intent of the files has.
+    pub fn no_intent(&self, named: &str) -> Error {
         let all = self.intent_names(api::KINDS.iter().map(|kind| kind.name));
         let names = all
             .iter()

@@ -77,6 +77,12 @@ const CIRCLES: &[(&str, &[&[&str]])] = &[
         &[
             &["karmada/cluster.rs", "karmada/execution.rs", "karmada/status.rs"],
             &[
+                "member/flink/job.rs",
+                "member/flink/jobs.rs",
+                "member/flink/resource.rs",
+                "member/flink/status.rs",
+            ],
+            &[
                 "api/admission/attributes.rs",
                 "api/admission/matching.rs",
                 "api/admission/policy.rs",
@@ -102,6 +108,7 @@ const CIRCLES: &[(&str, &[&[&str]])] = &[
             "cli/failover.rs",
             "cli/fresh.rs",
             "cli/joined.rs",
+            "cli/live.rs",
             "cli/migrate.rs",
             "cli/moves.rs",
             "cli/selected.rs",
@@ -115,6 +122,7 @@ const KINDS: &[(&str, &[&str], usize)] = &[
     (
         "Migration",
         &[
+            "core/src/api/ended.rs",
             "core/src/api/migration",
             "core/src/intent/migration/",
             "core/src/report/account.rs",
@@ -124,7 +132,7 @@ const KINDS: &[(&str, &[&str], usize)] = &[
             "intents/reader.rs",
             "cli/migrate",
         ],
-        33,
+        35,
     ),
     (
         "FailoverPlan",
@@ -189,7 +197,7 @@ const KINDS: &[(&str, &[&str], usize)] = &[
         ],
         11,
     ),
-    ("Evacuation", MOVES, 5),
+    ("Evacuation", MOVES, 7),
     ("Rebalance", MOVES, 2),
 ];
 

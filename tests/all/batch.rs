@@ -6,7 +6,7 @@ use std::time::Duration;
 use cutover::api::Phase;
 use cutover::sandbox::api::{ListOptions, Patch, Resource, WriteOptions};
 use cutover::sandbox::member::Timings;
-use cutover::sandbox::member::batch::{ENDS, JOB, Kind, OTHERS};
+use cutover::sandbox::member::batch::{ENDS, JOB, Kind, OTHERS, TRAININGS};
 use cutover::sandbox::{World, WorldOptions};
 use serde_json::{Value, json};
 
@@ -38,9 +38,11 @@ fn spec(kind: &Kind) -> String {
             "{{entrypoint: python train.py, shutdownAfterJobFinishes: true, rayClusterSpec: {{headGroupSpec: {{rayStartParams: {{}}, \
              template: {template}}}}}}}"
         ),
-        "PyTorchJob" => format!(
-            "{{runPolicy: {{}}, pytorchReplicaSpecs: {{Master: {{replicas: 1, template: {{spec: {CONTAINER}}}}}}}}}"
-        ),
+        "PyTorchJob" => training("pytorchReplicaSpecs", "Master"),
+        "TFJob" => training("tfReplicaSpecs", "Worker"),
+        "XGBoostJob" => training("xgbReplicaSpecs", "Master"),
+        "PaddleJob" => training("paddleReplicaSpecs", "Worker"),
+        "JAXJob" => training("jaxReplicaSpecs", "Worker"),
         "JobSet" => format!(
             "{{replicatedJobs: [{{name: workers, template: {{spec: {{template: {{spec: {CONTAINER}}}}}}}}}]}}"
         ),
@@ -62,6 +64,10 @@ fn spec(kind: &Kind) -> String {
         "MonoVertex" => format!("{{lifecycle: {{}}, source: {topic}, sink: {{log: {{}}}}}}"),
         other => panic!("{other}"),
     }
+}
+
+fn training(replicas: &str, role: &str) -> String {
+    format!("{{runPolicy: {{}}, {replicas}: {{{role}: {{replicas: 1, template: {{spec: {CONTAINER}}}}}}}}}")
 }
 
 pub(crate) fn template(kind: &Kind) -> String {
@@ -249,7 +255,7 @@ fn kinds() -> impl Iterator<Item = &'static Kind> {
 /// outlives its workers.
 #[tokio::test]
 async fn a_run_moves_and_its_pods_are_gone_before_it_goes_on_elsewhere() {
-    for kind in kinds() {
+    for kind in kinds().chain(&TRAININGS) {
         let (stage, from) = Stage::set_slowly(kind).await;
         let _running = stage.plane.start();
         stage.plane.push(&[("move.yaml", &migration(kind, from, ""))]);

@@ -8,6 +8,7 @@ use cutover::sandbox::{World, WorldOptions};
 use serde_json::{Value, json};
 
 use crate::placement::{job, policy, runs};
+use crate::support::commands::Commands;
 use crate::support::plane::{NAMESPACE, Plane, settings};
 use crate::support::roles;
 use crate::support::wait::until;
@@ -132,16 +133,6 @@ impl Stage {
             .any(|one| one["status"]["waitingFor"]["code"] == "Approval")
     }
 
-    fn approve(&self) {
-        let name = self.evacuations()[0]["metadata"]["name"]
-            .as_str()
-            .unwrap()
-            .to_owned();
-        let patch = json!({"spec": {"approvals": [{"phase": "Moving", "attempt": 1}]}});
-        let server = &self.plane.server;
-        server.patch(&EVACUATIONS, None, &name, None, &Patch::Merge(patch), "kubectl");
-    }
-
     fn all_run_in(&self, cluster: &str) -> bool {
         self.jobs.iter().all(|name| runs(&self.world, cluster, name))
     }
@@ -204,7 +195,10 @@ async fn asked_first_nothing_moves_before_it_is_approved_and_then_with_its_state
     assert_eq!(stage.taints(), ["maintenance"]);
     stage.all_stayed();
 
-    stage.approve();
+    let commands = Commands::of(&stage.world, &stage.plane).await;
+    let printed = commands.printed(name).await;
+    assert_eq!(printed, [format!("approve {name}")]);
+    commands.done(&printed[0]).await;
     until("it has ended", || stage.phases() == ["Completed"]).await;
     assert!(stage.all_run_in(stage.to()), "{}", stage.world.ledger());
     assert_eq!(stage.world.ledger().verdict().runs.len(), 2);
@@ -388,6 +382,43 @@ async fn a_cordon_counts_where_it_is_listed() {
     until("it asks", || stage.waits_for_approval()).await;
     stage.set_taints(json!([]));
     stage.is_forgotten().await;
+    stage.all_stayed();
+}
+
+/// Karmada would take all out of it at once, which is told; what is still there when a person approves leaves with its state.
+#[tokio::test]
+async fn a_cluster_that_is_deleted_is_emptied_and_what_it_may_cost_is_told() {
+    let stage = Stage::new(ASK).await;
+    stage.plane.server.delete(&CLUSTERS, None, stage.from);
+    assert!(!stage.cluster()["metadata"]["deletionTimestamp"].is_null());
+    let told = stage.problems().await;
+    assert!(
+        told.contains("shop/orders may lose its state") && told.contains("at once for its deletion at"),
+        "{told}"
+    );
+    let running = stage.plane.start();
+    until("it asks", || stage.waits_for_approval()).await;
+    let one = stage.evacuations()[0].clone();
+    let because = one["metadata"]["annotations"]["cutover.dev/because"]
+        .as_str()
+        .unwrap();
+    assert!(because.starts_with("its deletion at"), "{because}");
+    assert_eq!(one["spec"]["cluster"], stage.from);
+    stage.all_stayed();
+    let commands = Commands::of(&stage.world, &stage.plane).await;
+    let name = one["metadata"]["name"].as_str().unwrap();
+    commands.done(&format!("approve {name}")).await;
+    until("it has ended", || stage.phases() == ["Completed"]).await;
+    assert!(stage.all_run_in(stage.to()), "{}", stage.world.ledger());
+    stage.is_clean();
+    drop(running);
+
+    // Where a deletion is no cause, nothing is set off.
+    let stage = Stage::new("{mode: Auto, causes: [NoExecute]}").await;
+    stage.plane.server.delete(&CLUSTERS, None, stage.from);
+    stage.plane.run().await;
+    stage.plane.run().await;
+    assert!(stage.evacuations().is_empty());
     stage.all_stayed();
 }
 

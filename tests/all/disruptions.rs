@@ -1,7 +1,7 @@
 //! What comes between: everything that can happen to a migration that nobody planned, in every phase, and how it ends.
 //!
 //! Each cell of the table is a test of its own. The event strikes right after the journal has said that the phase begins,
-//! before its first effect: the moment at which the tool knows least of it. docs/safety.md shows the table.
+//! before its first effect: the moment at which the tool knows least of it. docs/explanation/safety.md shows the table.
 //!
 //! A cell that asks has to keep what it promises: a person who does what the status says, and knows nothing else, has a copy
 //! running and the migration at an end after a few words. Cells that don't hold yet are named in `expected`.
@@ -257,10 +257,10 @@ disruptions! {
     SOURCE_AWAY_WHEN_CALLED_OFF,
 }
 
-const DOCUMENT: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/docs/safety.md");
-const BEGIN: &str = "<!-- The table is made by the tests: `just accept` writes it anew. -->\n";
+const DOCUMENT: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/docs/explanation/safety.md");
+const BEGIN: &str = "<!-- The table is made by the tests: `just accept` writes it again. -->\n";
 const END: &str = "<!-- End of the table. -->\n";
-const LIST_BEGIN: &str = "<!-- The list is made by the tests: `just accept` writes it anew. -->\n";
+const LIST_BEGIN: &str = "<!-- The list is made by the tests: `just accept` writes it again. -->\n";
 const LIST_END: &str = "<!-- End of the list. -->\n";
 
 #[test]

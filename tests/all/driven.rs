@@ -1,7 +1,7 @@
 //! A push that changes a policy, and nothing else: where the sync says so, each workload that would lose its state gets a Migration,
 //! and the policy goes out when all of them are across. Whatever Git says last is where it ends.
 
-use cutover::name::ObjectKey;
+use cutover::name::{ObjectKey, Revision};
 use cutover::plan::Action;
 use cutover::sandbox::api::{Patch, Resource};
 use cutover::sandbox::karmada::Features;
@@ -9,6 +9,8 @@ use cutover::sandbox::{World, WorldOptions};
 use serde_json::{Value, json};
 
 use crate::placement::{job, named, policy, runs, started};
+use crate::support::commands::Commands;
+use crate::support::fleet::opened;
 use crate::support::plane::{NAMESPACE, Plane, settings};
 use crate::support::wait::until;
 
@@ -30,8 +32,32 @@ const AUTO_PRUNES: &str = "- {name: main, prune: true, pruneLimit: {objects: 100
 const PATIENT_PRUNES: &str = "- {name: main, prune: true, pruneLimit: {objects: 100, percent: 100}, \
      gate: {migrations: {mode: Auto, verify: {healthyFor: 2h, timeout: 3h}}}}";
 
+/// A copy of a job in west never comes up.
+const BROKEN: &str = "apiVersion: policy.karmada.io/v1alpha1
+kind: OverridePolicy
+metadata: {name: broken, namespace: shop}
+spec:
+  resourceSelectors: [{apiVersion: flink.apache.org/v1beta1, kind: FlinkDeployment}]
+  overrideRules:
+  - targetCluster: {clusterNames: [west]}
+    overriders: {plaintext: [{path: /spec/image, operator: replace, value: 'orders:broken'}]}
+";
+/// Selects every job, and places it in north, where nothing else selects it.
+const EVERYTHING: &str = "apiVersion: policy.karmada.io/v1alpha1
+kind: ClusterPropagationPolicy
+metadata: {name: everything}
+spec:
+  resourceSelectors: [{apiVersion: flink.apache.org/v1beta1, kind: FlinkDeployment}]
+  placement: {clusterAffinity: {clusterNames: [north]}}
+";
+
 fn migrations(plane: &Plane) -> Vec<Value> {
     plane.server.list(&MIGRATIONS, Some("shop"))
+}
+
+/// Why the first of them was rolled back.
+fn why_back(plane: &Plane) -> Value {
+    opened(&migrations(plane)[0]["status"])["journal"]["rollBack"]["reason"].clone()
 }
 
 fn phases(plane: &Plane) -> Vec<String> {
@@ -174,8 +200,10 @@ async fn a_revert_in_mid_flight_brings_it_back() {
     until("the target is watched", || phases(&plane) == ["Verify"]).await;
     plane.push(&[("policy.yaml", &before)]);
     until("it is rolled back", || phases(&plane) == ["Aborted"]).await;
-    let rolled_back = &migrations(&plane)[0]["status"]["journal"]["rollBack"]["reason"];
-    assert_eq!(rolled_back, "called off: Git asks for another placement by now");
+    assert_eq!(
+        why_back(&plane),
+        "called off: Git asks for another placement by now"
+    );
     until("it runs where it did", || runs(&world, "east", "orders")).await;
     assert_eq!(named(&plane, "orders"), json!(["east"]));
     is_clean(&world);
@@ -194,6 +222,59 @@ async fn a_revert_in_mid_flight_brings_it_back() {
         phases(&plane).contains(&"Completed".to_owned())
     })
     .await;
+    is_clean(&world);
+}
+
+/// No file asks for it, so what a person says is written to the control plane; the sync that set it off lets that be.
+#[tokio::test]
+async fn the_commands_that_status_prints_control_a_migration_without_a_file() {
+    let settings = settings(PATIENT);
+    let before = policy("orders", "orders", "east");
+    let (world, plane) = started(&before, &[("cutover.yaml", &settings)]).await;
+    let _running = plane.start();
+    plane.push(&[("policy.yaml", &policy("orders", "orders", "west"))]);
+    until("the target is watched", || phases(&plane) == ["Verify"]).await;
+    let commands = Commands::of(&world, &plane).await;
+    let name = format!(
+        "shop/{}",
+        migrations(&plane)[0]["metadata"]["name"].as_str().unwrap()
+    );
+    let wait = || migrations(&plane)[0]["status"]["waitingFor"].clone();
+    let head = plane.origin.tip("main");
+
+    let tried = commands.done(&format!("pause {name} --dry-run")).await;
+    assert_eq!(tried, "");
+    assert!(migrations(&plane)[0]["spec"]["paused"].is_null());
+    let said = commands.done(&format!("pause {name}")).await;
+    assert!(
+        said.contains("because a change of PropagationPolicy shop/orders asks for it, and no file: Pause"),
+        "{said}"
+    );
+    until("it is paused", || wait()["code"] == "Pause").await;
+    let resume = commands.printed(&name).await;
+    assert_eq!(resume, [format!("resume {name}")]);
+    commands.done(&resume[0]).await;
+    until("it goes on", || wait()["code"] != "Pause").await;
+
+    world.faults().partition("east");
+    commands.done(&format!("abort {name}")).await;
+    let asks = || {
+        wait()["offers"]
+            .as_array()
+            .is_some_and(|offers| !offers.is_empty())
+    };
+    until("it asks", asks).await;
+    let printed = commands.printed(&name).await;
+    let keep = format!("assume {name} to west");
+    assert!(printed.contains(&keep), "{printed:?}");
+    let said = commands.refused(&format!("assume {name} from north")).await;
+    assert!(said.contains("does not ask for the word from north"), "{said}");
+    commands.done(&keep).await;
+    until("west keeps it", || phases(&plane) == ["Cleanup"]).await;
+    world.faults().heal("east");
+    until("it has ended", || phases(&plane) == ["Completed"]).await;
+    assert_eq!(named(&plane, "orders"), json!(["west"]));
+    assert_eq!(plane.origin.tip("main"), head, "nothing is committed");
     is_clean(&world);
 }
 
@@ -221,17 +302,13 @@ async fn two_commits_in_a_row_end_in_what_the_last_one_says() {
     is_clean(&world);
 }
 
-/// Committed, the workload is in west; the policy that keeps it there is not applied yet, and Git wants it back.
-#[tokio::test]
-async fn a_revert_after_the_commit_point_waits_under_guard_for_what_was_agreed() {
+/// `orders` is committed in west, the policy that keeps it there is not applied yet, and `push` has changed Git since. No reconciler runs.
+async fn overtaken_in_cleanup(push: impl FnOnce(&Plane, &Revision)) -> (World, Plane) {
     let settings = settings(AUTO);
-    let (before, after) = (
-        policy("orders", "orders", "east"),
-        policy("orders", "orders", "west"),
-    );
-    let (world, plane) = started(&before, &[("cutover.yaml", &settings)]).await;
-    let _running = plane.start();
-    plane.push(&[("policy.yaml", &after)]);
+    let (world, plane) = started(&placed(EAST), &[("cutover.yaml", &settings)]).await;
+    let tip = plane.origin.tip("main").unwrap();
+    let running = plane.start();
+    plane.push(&[("policy.yaml", &policy("orders", "orders", "west"))]);
     until("it has begun", || {
         phases(&plane)
             .iter()
@@ -240,28 +317,164 @@ async fn a_revert_after_the_commit_point_waits_under_guard_for_what_was_agreed()
     .await;
     plane.refuse(&["PATCH /apis/policy.karmada.io/v1alpha1/namespaces/shop/propagationpolicies/orders"]);
     until("it is committed", || phases(&plane) == ["Cleanup"]).await;
-    plane.push(&[("policy.yaml", &before)]);
-    until("the revert is read", || is_read(&plane)).await;
+    push(&plane, &tip);
+    until("the push is read", || is_read(&plane)).await;
+    drop(running);
     plane.refuse(&[]);
-    until("it says what it waits for", || {
-        let status = &migrations(&plane)[0]["status"];
-        status["waitingFor"]["reason"]
-            .as_str()
-            .is_some_and(|reason| reason.contains("west to be kept"))
-    })
-    .await;
-    assert!(runs(&world, "west", "orders"));
-    assert_eq!(phases(&plane), ["Cleanup"]);
-    // What was agreed, and then the newer one.
-    plane.push(&[("policy.yaml", &after)]);
-    until("it has ended", || phases(&plane) == ["Completed"]).await;
-    plane.push(&[("policy.yaml", &before)]);
-    until("it is back", || {
-        phases(&plane) == ["Completed"; 2] && migrations(&plane)[0]["spec"]["to"] == "east"
-    })
-    .await;
-    assert!(runs(&world, "east", "orders"));
+    (world, plane)
+}
+
+/// From where to where the Migrations have moved.
+fn moves(plane: &Plane) -> Vec<(Value, Value)> {
+    let all = migrations(plane);
+    let each = all
+        .iter()
+        .map(|one| (one["spec"]["from"].clone(), one["spec"]["to"].clone()));
+    each.collect()
+}
+
+/// The job was moved to west and from there to where Git says by now, each time with its state.
+fn has_moved_by_way_of_west(world: &World, plane: &Plane, to: &str) {
+    assert_eq!(phases(plane), ["Completed"; 2], "{to}");
+    let moves = moves(plane);
+    for (from, to) in [("east", "west"), ("west", to)] {
+        assert!(moves.contains(&(json!(from), json!(to))), "{moves:?}");
+    }
+    assert_eq!(named(plane, "orders"), json!([to]));
+    assert!(runs(world, to, "orders"));
+    is_clean(world);
     assert_eq!(world.ledger().verdict().runs.len(), 3, "{}", world.ledger());
+}
+
+/// A third cluster, the first one again, and another history in which the policy never named west.
+#[tokio::test]
+async fn what_git_says_after_the_commit_point_is_reached_by_way_of_what_was_agreed() {
+    type Push = fn(&Plane, &Revision);
+    let pushes: [(&str, Push); 3] = [
+        ("north", |plane, _| {
+            plane.push(&[("policy.yaml", &policy("orders", "orders", "north"))]);
+        }),
+        ("east", |plane, _| plane.push(&[("policy.yaml", &placed(EAST))])),
+        ("north", |plane, tip| {
+            let north = policy("orders", "orders", "north");
+            let files = [("policy.yaml", &*north)];
+            plane.origin.commit_on("main", Some(tip), &files);
+        }),
+    ];
+    for (to, push) in pushes {
+        let (world, plane) = overtaken_in_cleanup(push).await;
+        let _running = plane.start();
+        until("it is where Git says", || phases(&plane) == ["Completed"; 2]).await;
+        has_moved_by_way_of_west(&world, &plane, to);
+    }
+}
+
+/// Killed at its first writes and at some later ones, with and without an answer: what runs next goes on from there.
+#[tokio::test]
+async fn a_process_that_dies_after_the_commit_point_leaves_a_job_that_ends_where_git_says() {
+    let north = policy("orders", "orders", "north");
+    for (write, answered) in [
+        (0, false),
+        (0, true),
+        (1, true),
+        (3, false),
+        (9, true),
+        (20, false),
+    ] {
+        let (world, plane) = overtaken_in_cleanup(|plane, _| plane.push(&[("policy.yaml", &north)])).await;
+        plane.run_until(write, answered).await;
+        for _ in 0..6 {
+            if phases(&plane) != ["Completed"; 2] {
+                plane.run().await;
+            }
+        }
+        has_moved_by_way_of_west(&world, &plane, "north");
+    }
+}
+
+#[tokio::test]
+async fn a_policy_that_says_manual_leaves_what_was_agreed_to_a_person() {
+    let manual = policy("orders", "orders", "north").replace(
+        "namespace: shop",
+        "namespace: shop, annotations: {cutover.dev/migrations: manual}",
+    );
+    let (world, plane) = overtaken_in_cleanup(|plane, _| plane.push(&[("policy.yaml", &manual)])).await;
+    plane.run().await;
+    assert_eq!(phases(&plane), ["Cleanup"]);
+    assert_eq!(named(&plane, "orders"), json!(["east"]));
+    let reason = &migrations(&plane)[0]["status"]["waitingFor"]["reason"];
+    assert!(reason.as_str().unwrap().contains("west to be kept"), "{reason}");
+    assert!(runs(&world, "west", "orders"));
+    // What was agreed, and then the newer one.
+    let _running = plane.start();
+    plane.push(&[("policy.yaml", &policy("orders", "orders", "west"))]);
+    until("it has ended", || phases(&plane) == ["Completed"]).await;
+    plane.push(&[("policy.yaml", &policy("orders", "orders", "north"))]);
+    until("it is where Git says", || phases(&plane) == ["Completed"; 2]).await;
+    has_moved_by_way_of_west(&world, &plane, "north");
+}
+
+/// One of the two is across, and the other one could not move: no placement keeps both.
+#[tokio::test]
+async fn where_another_workload_of_the_policy_has_stayed_it_waits_and_says_what_to_do() {
+    let settings = settings(
+        "- {name: main, gate: {migrations: {mode: Auto, maxParallel: 2, verify: {healthyFor: 1s}}}}",
+    );
+    let both = |clusters: &str| policy("orders", "", clusters).replace(", name: ''", "");
+    // In west it never comes up.
+    let broken = "apiVersion: policy.karmada.io/v1alpha1
+kind: OverridePolicy
+metadata: {name: broken, namespace: shop}
+spec:
+  resourceSelectors: [{apiVersion: flink.apache.org/v1beta1, kind: FlinkDeployment, name: bills}]
+  overrideRules:
+  - targetCluster: {clusterNames: [west]}
+    overriders: {plaintext: [{path: /spec/image, operator: replace, value: 'orders:broken'}]}
+";
+    let bills = job("bills");
+    let more = [
+        ("cutover.yaml", &*settings),
+        ("bills.yaml", &*bills),
+        ("broken.yaml", broken),
+    ];
+    let (world, plane) = started(&both("east"), &more).await;
+    until("bills runs in east", || runs(&world, "east", "bills")).await;
+    let sorted = |plane: &Plane| {
+        let mut phases = phases(plane);
+        phases.sort();
+        phases
+    };
+    let running = plane.start();
+    plane.push(&[("policy.yaml", &both("west"))]);
+    until("one is across, and one has stayed", || {
+        sorted(&plane) == ["Cleanup", "RolledBack"]
+    })
+    .await;
+    plane.push(&[("policy.yaml", &both("north"))]);
+    until("the push is read", || is_read(&plane)).await;
+    drop(running);
+    let told = problems(&plane).await;
+    assert!(
+        told.contains("is committed and waits for the placement that it has carried out"),
+        "{told}"
+    );
+    assert!(told.contains("shop/bills would stop in east"), "{told}");
+    assert_eq!(sorted(&plane), ["Cleanup", "RolledBack"]);
+    assert_eq!(named(&plane, "orders"), json!(["east"]));
+    assert!(runs(&world, "west", "orders") && runs(&world, "east", "bills"));
+    is_clean(&world);
+    // The one that cannot move gets a policy of its own.
+    plane.push(&[
+        ("bills-policy.yaml", &policy("bills", "bills", "east")),
+        ("policy.yaml", &policy("orders", "orders", "north")),
+    ]);
+    let _running = plane.start();
+    until("orders is where Git says", || {
+        sorted(&plane) == ["Completed", "Completed", "RolledBack"]
+    })
+    .await;
+    assert_eq!(named(&plane, "orders"), json!(["north"]));
+    assert!(runs(&world, "north", "orders") && runs(&world, "east", "bills"));
     is_clean(&world);
 }
 
@@ -403,17 +616,7 @@ async fn of_several_clusters_a_revert_or_another_choice_in_mid_flight_is_what_co
 #[tokio::test]
 async fn one_that_failed_is_not_tried_again_until_something_changes() {
     let settings = settings(AUTO);
-    // In west it never comes up.
-    let broken = "apiVersion: policy.karmada.io/v1alpha1
-kind: OverridePolicy
-metadata: {name: broken, namespace: shop}
-spec:
-  resourceSelectors: [{apiVersion: flink.apache.org/v1beta1, kind: FlinkDeployment}]
-  overrideRules:
-  - targetCluster: {clusterNames: [west]}
-    overriders: {plaintext: [{path: /spec/image, operator: replace, value: 'orders:broken'}]}
-";
-    let more = [("cutover.yaml", &*settings), ("broken.yaml", broken)];
+    let more = [("cutover.yaml", &*settings), ("broken.yaml", BROKEN)];
     let (world, plane) = started(&policy("orders", "orders", "east"), &more).await;
     let running = plane.start();
     plane.push(&[("policy.yaml", &policy("orders", "orders", "west"))]);
@@ -429,7 +632,7 @@ spec:
     // Git thinks better of it; the target is repaired; and the same is asked for again.
     plane.push(&[("policy.yaml", &policy("orders", "orders", "east"))]);
     plane.run().await;
-    let repaired = broken.replace("orders:broken", "orders:1.0");
+    let repaired = BROKEN.replace("orders:broken", "orders:1.0");
     plane.push(&[("broken.yaml", &repaired)]);
     plane.run().await;
     let _running = plane.start();
@@ -798,9 +1001,8 @@ async fn a_successor_that_is_deleted_elsewhere_takes_nothing_up() {
     until("the target is watched", || phases(&plane) == ["Verify"]).await;
     plane.server.delete(&POLICIES, Some("shop"), "foreign");
     until("it is rolled back", || phases(&plane) == ["Aborted"]).await;
-    let reason = &migrations(&plane)[0]["status"]["journal"]["rollBack"]["reason"];
     assert_eq!(
-        reason,
+        why_back(&plane),
         "called off: the policy that was to take the workload up does not take it up"
     );
     until("it runs where it did", || runs(&world, "east", "orders")).await;
@@ -857,15 +1059,8 @@ async fn a_priority_that_sinks_below_another_ones_sets_nothing_off() {
 /// Where nothing else selects the job, and where something does: the old policy stays until the job is across.
 #[tokio::test]
 async fn a_policy_that_preempts_in_place_of_one_that_goes_needs_no_feature_gate() {
-    let everything = "apiVersion: policy.karmada.io/v1alpha1
-kind: ClusterPropagationPolicy
-metadata: {name: everything}
-spec:
-  resourceSelectors: [{apiVersion: flink.apache.org/v1beta1, kind: FlinkDeployment}]
-  placement: {clusterAffinity: {clusterNames: [north]}}
-";
     let settings = settings(AUTO_PRUNES);
-    for all in ["", everything] {
+    for all in ["", EVERYTHING] {
         let mut more = vec![("cutover.yaml", &*settings)];
         more.extend((!all.is_empty()).then_some(("all.yaml", all)));
         let (world, plane) = started(&placed(EAST), &more).await;
@@ -887,6 +1082,130 @@ spec:
         has_moved(&world, &plane).await;
         assert_eq!(named(&plane, "orders-next"), json!(["west"]));
     }
+}
+
+/// The policy of `orders`, once it has let go of it.
+fn without_the_job() -> String {
+    policy("orders", "another", "east")
+}
+
+fn has_let_go(plane: &Plane) -> bool {
+    let own = plane.get(&POLICIES, Some("shop"), "orders").unwrap();
+    own["spec"]["resourceSelectors"][0]["name"] == "another"
+}
+
+/// Where nothing else selects the job, and where something does: the old policy has it until it is across.
+#[tokio::test]
+async fn a_policy_that_lets_go_in_the_push_that_brings_one_that_preempts_is_a_migration() {
+    let settings = settings(AUTO);
+    for all in ["", EVERYTHING] {
+        let mut more = vec![("cutover.yaml", &*settings)];
+        more.extend((!all.is_empty()).then_some(("all.yaml", all)));
+        let (world, plane) = started(&placed(EAST), &more).await;
+        plane.push(&[("policy.yaml", &without_the_job()), ("next.yaml", &taker("west"))]);
+        let planned = plane.plan().await;
+        let is_own = |key: &ObjectKey| key.kind == "PropagationPolicy" && key.name == "orders";
+        let own = planned.iter().find(|change| is_own(&change.key)).unwrap();
+        assert!(
+            matches!(&own.action, Action::HeldBack { by } if by.contains("orders-next")),
+            "{all}: {:?}",
+            own.action
+        );
+        assert!(
+            planned.iter().any(|change| change.key.kind == "Migration"),
+            "{all}"
+        );
+        let _running = plane.start();
+        until("the old policy has let go", || has_let_go(&plane)).await;
+        assert!(
+            is_there(&plane, "orders-next"),
+            "{all}: the workload had no policy"
+        );
+        has_moved(&world, &plane).await;
+        assert_eq!(named(&plane, "orders-next"), json!(["west"]));
+    }
+}
+
+#[tokio::test]
+async fn a_policy_that_takes_its_job_back_in_mid_flight_keeps_it() {
+    let settings = settings(PATIENT);
+    for all in ["", EVERYTHING] {
+        let mut more = vec![("cutover.yaml", &*settings)];
+        more.extend((!all.is_empty()).then_some(("all.yaml", all)));
+        let (world, plane) = started(&placed(EAST), &more).await;
+        let _running = plane.start();
+        plane.push(&[("policy.yaml", &without_the_job()), ("next.yaml", &taker("west"))]);
+        until("the target is watched", || phases(&plane) == ["Verify"]).await;
+        assert!(!has_let_go(&plane), "{all}");
+        plane.push(&[("policy.yaml", &placed(EAST))]);
+        until("it is rolled back", || phases(&plane) == ["Aborted"]).await;
+        let reason = &migrations(&plane)[0]["status"]["journal"]["rollBack"]["reason"];
+        assert_eq!(
+            reason, "called off: Git asks for another placement by now",
+            "{all}"
+        );
+        until("it runs where it did", || runs(&world, "east", "orders")).await;
+        assert!(!has_let_go(&plane) && !is_there(&plane, "orders-next"), "{all}");
+        is_clean(&world);
+    }
+}
+
+/// The next policy stays unapplied, and with it the change that would leave the job without any.
+#[tokio::test]
+async fn a_policy_does_not_let_go_of_a_job_that_could_not_be_moved() {
+    let settings = settings(AUTO);
+    let more = [("cutover.yaml", &*settings), ("broken.yaml", BROKEN)];
+    let (world, plane) = started(&placed(EAST), &more).await;
+    let running = plane.start();
+    plane.push(&[("policy.yaml", &without_the_job()), ("next.yaml", &taker("west"))]);
+    until("it is rolled back", || phases(&plane) == ["RolledBack"]).await;
+    until("it runs where it did", || runs(&world, "east", "orders")).await;
+    drop(running);
+    for _ in 0..2 {
+        plane.run().await;
+        assert_eq!(phases(&plane), ["RolledBack"]);
+        assert!(!has_let_go(&plane) && !is_there(&plane, "orders-next"));
+    }
+    is_clean(&world);
+}
+
+/// The same change would move another job of the old policy: it does not go out, and the next one would take nothing over.
+#[tokio::test]
+async fn a_policy_that_lets_go_of_one_job_and_moves_another_one_sets_nothing_off() {
+    let settings = settings(AUTO);
+    let (own, bills) = (
+        policy("orders", "", "east").replace(", name: ''", ""),
+        job("bills"),
+    );
+    let more = [("cutover.yaml", &*settings), ("bills.yaml", &*bills)];
+    let (world, plane) = started(&own, &more).await;
+    until("both run", || runs(&world, "east", "bills")).await;
+    plane.push(&[
+        ("policy.yaml", &policy("orders", "bills", "west")),
+        ("next.yaml", &taker("west")),
+    ]);
+    let told = problems(&plane).await;
+    assert!(told.contains("PropagationPolicyPreemption"), "{told}");
+    assert!(migrations(&plane).is_empty(), "{:#?}", migrations(&plane));
+    assert_eq!(named(&plane, "orders"), json!(["east"]));
+    assert!(runs(&world, "east", "orders") && runs(&world, "east", "bills"));
+    is_clean(&world);
+}
+
+/// Moved for that, the job would stay under guard for good.
+#[tokio::test]
+async fn a_policy_whose_change_is_refused_does_not_count_as_letting_go() {
+    let settings = settings(AUTO);
+    let (world, plane) = started(&placed(EAST), &[("cutover.yaml", &settings)]).await;
+    plane.refuse(&["PATCH /apis/policy.karmada.io/v1alpha1/namespaces/shop/propagationpolicies/orders"]);
+    let next = taker("west").replace("name: orders-next", "name: next");
+    plane.push(&[("policy.yaml", &without_the_job()), ("next.yaml", &next)]);
+    for _ in 0..2 {
+        let told = problems(&plane).await;
+        assert!(told.contains("no Migration is set off"), "{told}");
+    }
+    assert!(!has_let_go(&plane) && !is_there(&plane, "next"));
+    has_stayed(&world, &plane);
 }
 
 /// A person may never approve it, and then Karmada leaves the job with the old policy.

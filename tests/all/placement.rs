@@ -306,3 +306,30 @@ async fn a_pull_request_is_judged_by_the_policy_that_comes_with_it() {
     plane.push(&[("policy.yaml", &policy("orders", "orders", "east, north"))]);
     assert!(matches!(verdict().await, Verdict::Blocked(_)));
 }
+
+/// By the wrong one it would be held, stopped and judged by fields of something else: nothing is touched before an intent says which.
+#[tokio::test]
+async fn of_two_profiles_for_its_kind_a_migration_has_to_name_one() {
+    let own = |name: &str| {
+        let mut own = cutover::profile::built_in().unwrap()[0].clone();
+        own.metadata.name = Some(name.to_owned());
+        serde_json::to_string(&own).unwrap()
+    };
+    let (a, b) = (own("flink-a"), own("flink-b"));
+    let more = [("a.yaml", &*a), ("b.yaml", &*b)];
+    for (named, end) in [("", "Failed"), ("  profile: flink-b\n", "Completed")] {
+        let (world, plane) = started(&policy("orders", "orders", "east"), &more).await;
+        plane.push(&[
+            ("policy.yaml", &policy("orders", "orders", "west")),
+            ("move.yaml", &migration("orders", named)),
+        ]);
+        let _running = plane.start();
+        until("it has ended", || phase(&plane, "orders") == end).await;
+        let status = migration_of(&plane, "orders");
+        let is_refused = status["findings"].to_string().contains("AmbiguousProfile");
+        assert_eq!(is_refused, named.is_empty(), "{status:#}");
+        let runs_in = if is_refused { "east" } else { "west" };
+        assert!(runs(&world, runs_in, "orders"), "{}", world.ledger());
+        assert!(world.ledger().verdict().is_clean(), "{}", world.ledger());
+    }
+}

@@ -13,6 +13,8 @@ use cutover::sandbox::api::{Admission, Resource, Review, Status};
 use cutover::sandbox::faults::{Effect, Rule, Span};
 use serde_json::{Value, json};
 
+use crate::support::fleet::opened;
+use crate::support::kubectl;
 use crate::support::proxy::Proxy;
 use crate::support::replica::{CONFIG_MAPS, LEASE, Stage, own};
 
@@ -378,7 +380,7 @@ pub fn migration(stage: &Stage) -> Value {
     let server = stage.world.control_plane();
     let found = server.get(&MIGRATIONS, Some("shop"), "orders-to-west");
     found
-        .map(|migration| migration["status"].clone())
+        .map(|migration| opened(&migration["status"]))
         .unwrap_or_default()
 }
 
@@ -525,6 +527,57 @@ async fn killed_in_each_phase(programs: [&Path; 2]) {
     }
     *up_to.last.lock().unwrap() = Phase::Completed;
     assert_completed(&stage).await;
+}
+
+/// As a person sees it, without its Events; Git keeps what is not shown.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_migration_that_has_ended_fits_a_screen_of_kubectl_describe() {
+    if !kubectl::is_there(0).await {
+        return;
+    }
+    let stage = with_a_running_job().await;
+    let _replica = stage.start(ONE);
+    job_runs(&stage).await;
+    migrate(&stage);
+    assert_completed(&stage).await;
+    let is_let_go = |stage: &Stage| {
+        let finalizers = stage.objects(&MIGRATIONS)[0]["metadata"]["finalizers"].clone();
+        finalizers.as_array().is_none_or(Vec::is_empty)
+    };
+    stage.until("its finalizer is gone", is_let_go).await;
+    let described = tokio::process::Command::new("kubectl")
+        .args([
+            "-n",
+            "shop",
+            "describe",
+            "migration",
+            "orders-to-west",
+            "--kubeconfig",
+        ])
+        .arg(stage.kubeconfig("person", stage.address()))
+        .env("HOME", stage.dir())
+        .output()
+        .await
+        .unwrap();
+    let described = String::from_utf8(described.stdout).unwrap();
+    let (shown, _) = described.split_once("\nEvents:").expect("it has Events");
+    assert!(shown.lines().count() <= 60, "{shown}");
+    assert!(shown.lines().all(|line| line.len() < 1000), "{shown}");
+    for part in [
+        "Timeline:",
+        " Hold: scheduling suspended",
+        " Verify: west was watched healthy",
+    ] {
+        assert!(shown.contains(part), "{part}: {shown}");
+    }
+    let path = "intents/shop/migration-orders-to-west.yaml";
+    let record = stage.origin.read("cutover-status", path).unwrap();
+    let status = serde_yaml::from_str::<Value>(&record).unwrap()["status"].clone();
+    assert_eq!(status["finishedAt"], migration(&stage)["finishedAt"]);
+    assert_eq!(
+        status["journal"]["profile"]["appliesTo"]["kinds"],
+        json!(["FlinkDeployment"])
+    );
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -1,5 +1,5 @@
 //! Sequences that readers of the code found, played through requests that fail or arrive late. A failure prints the timeline.
-//! What doesn't hold yet stands here as a promise that is seen to be broken: docs/safety.md lists it.
+//! What doesn't hold yet stands here as a promise that is seen to be broken: docs/explanation/safety.md lists it.
 
 use std::sync::Arc;
 use std::time::Duration;

@@ -180,3 +180,50 @@ async fn a_word_that_names_no_cluster_or_contradicts_an_intent_is_refused_and_to
     assert_eq!(moves(&plane).len(), 1);
     assert!(world.ledger().verdict().is_clean(), "{}", world.ledger());
 }
+
+#[tokio::test]
+async fn a_word_for_a_cluster_that_the_policy_does_not_allow_moves_nothing_and_is_told() {
+    let (world, plane) = stage().await;
+    let at_home = if runs(&world, "east", "orders") {
+        "east"
+    } else {
+        "west"
+    };
+    plane.push(&[("job.yaml", &asks("north"))]);
+    let running = plane.start();
+    let refused = [("north".to_owned(), "Failed".to_owned())];
+    until("it is refused", || moves(&plane) == refused).await;
+    let one = plane.server.list(&MIGRATIONS, Some("shop")).remove(0);
+    let finding = &one["status"]["findings"][0];
+    assert_eq!(finding["code"], "PlacementExcludesTarget", "{one:#}");
+    assert!(
+        finding["message"]
+            .as_str()
+            .unwrap()
+            .contains("placement does not hold north"),
+        "{one:#}"
+    );
+    assert!(
+        one["status"]["steps"]
+            .as_array()
+            .unwrap()
+            .iter()
+            .all(|step| step["name"] != "Hold")
+    );
+    let is_told = || {
+        let status = plane
+            .origin
+            .read("cutover-status", "STATUS.md")
+            .unwrap_or_default();
+        status.contains("placement does not hold north")
+    };
+    until("that is told", is_told).await;
+    // The word stays, and is not tried again.
+    drop(running);
+    plane.run().await;
+    plane.run().await;
+    assert_eq!(moves(&plane), refused);
+    assert!(runs(&world, at_home, "orders"));
+    assert_eq!(world.ledger().verdict().runs.len(), 1, "{}", world.ledger());
+    assert!(world.ledger().verdict().is_clean(), "{}", world.ledger());
+}

@@ -12,6 +12,7 @@ use tempfile::TempDir;
 
 use crate::support::github::{BOT, FORK, GitHub, REPOSITORY};
 use crate::support::served::{as_text, stderr, stdout};
+use crate::support::wait::until;
 
 const BASE: &[(&str, &str)] = &[
     (
@@ -658,6 +659,97 @@ async fn a_policy_that_would_lose_a_jobs_state_fails_every_command_that_looks_at
         status.contains(says) && !status.contains("All is well"),
         "{status}"
     );
+}
+
+/// A line of the history on the status branch.
+const EARLIER: &str = concat!(
+    r#"{"version":1,"kind":"Migration","namespace":"shop","name":"a","uid":"a","attempt":1,"#,
+    r#""workload":"FlinkDeployment orders","from":"west","to":"east","phase":"Completed","#,
+    r#""finishedAt":"2026-01-02T06:00:00Z","downtimeMs":41000}"#,
+    "\n"
+);
+
+/// No file asks for a move, and what the edit sets off is told as if one did: the steps, and how long a move has taken.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_policy_edit_is_told_with_the_moves_that_it_sets_off() {
+    let stage = Stage::begin().await;
+    let clone = stage.clone();
+    git(&clone, &["checkout", "-q", "cutover-status"]);
+    stage.commit("An earlier move", &[("history/2026-01.jsonl", EARLIER)]);
+    git(&clone, &["checkout", "-q", "main"]);
+    let auto = BASE[0]
+        .1
+        .replace("prune: true", "prune: true, gate: {migrations: {mode: Auto}}");
+    let policy = BASE[2].1.replace("[east, west]", "[west]");
+    stage.commit("Let policies move what they place", &[("cutover.yaml", &auto)]);
+    stage.commit("To west", &[("apps/policy.yaml", &policy)]);
+
+    let output = stage.step("pull_request", REPOSITORY, BOT, &[]);
+    assert!(output.status.success(), "{}{}", stdout(&output), stderr(&output));
+    let body = &stage.github.comments()[0].1;
+    for told in [
+        "Migration shop/orders-to-west",
+        "| ⏸️ held back | `PropagationPolicy shop/streaming` |",
+        "set off by this change",
+        "#### Migration shop/payments-to-west",
+        "Moves `FlinkDeployment shop/orders` from `east` to `west`; if it fails, it is rolled back.",
+        "Its last completed move took 41.0 s of downtime.",
+        "No completed move of it is on record; the last one of another FlinkDeployment took 41.0 s of downtime.",
+        "| Capture | it is stopped with its state; that it stands still is proved | **no copy runs from here on** |",
+    ] {
+        assert!(body.contains(told), "{told} is not in\n{body}");
+    }
+    assert_eq!(body.matches("| Capture |").count(), 2, "{body}");
+
+    let plan = stdout(&stage.cutover(&["plan", as_text(&clone)], &[]));
+    for told in [
+        "+ Migration shop/orders-to-west",
+        "+ Migration shop/payments-to-west",
+        "Capture: it is stopped with its state; that it stands still is proved; no copy runs from here on",
+        "note: Its last completed move took 41.0 s of downtime.",
+    ] {
+        assert!(plan.contains(told), "{told} is not in\n{plan}");
+    }
+    stage.runs_in_east().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn what_the_target_lacks_is_told_before_a_move_is_merged() {
+    let stage = Stage::begin().await;
+    let clone = stage.clone();
+    let clone = as_text(&clone);
+    let needs = ORDERS.replace(
+        "  image: orders:1\n",
+        "  image: orders:1\n  serviceAccount: flink\n",
+    );
+    stage.commit("An account of its own", &[("apps/orders.yaml", &needs)]);
+    let output = stage.cutover(&["run", "--once", "--repo", clone], &[]);
+    assert!(output.status.success(), "{}", stderr(&output));
+    let jobs = Resource::new("flink.apache.org", "flinkdeployments");
+    until("the copy in east has the account, and runs", || {
+        let copy = stage.world.member("east").api.get(&jobs, Some("shop"), "orders");
+        copy.is_ok_and(|copy| {
+            copy["spec"]["serviceAccount"] == "flink" && copy["status"]["jobStatus"]["state"] == "RUNNING"
+        })
+    })
+    .await;
+    stage.commit("Move orders", &[("intents/orders.yaml", &migration("west"))]);
+    let lacks = "west has no ServiceAccount flink, which the workload needs, and Karmada does not bring it";
+    let plan = stage.cutover(&["plan", clone], &[]);
+    assert!(
+        stdout(&plan).contains(&format!("MissingDependency: {lacks}")),
+        "{}{}",
+        stdout(&plan),
+        stderr(&plan)
+    );
+    let review = stage.cutover(&["review", clone], &[]);
+    let said = stdout(&review);
+    assert!(
+        said.contains(&format!("**MissingDependency**: {lacks}")),
+        "{said}"
+    );
+    assert!(!said.contains("| step |"), "what would fail has no steps: {said}");
+    assert_eq!(review.status.code(), Some(1), "{said}");
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

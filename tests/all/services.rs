@@ -103,6 +103,34 @@ async fn a_kafka_connect_whose_operator_fails_is_not_taken_for_stopped() {
     assert_eq!(stage.running(), [other(from)]);
 }
 
+/// Its reconciliations are repeated all the time: one that fails after the stop says nothing of a target that runs as it should. Its order is
+/// the one that it has carried out, and the workers that would write are seen to be gone.
+#[tokio::test]
+async fn a_stopped_kafka_connect_whose_operator_fails_later_takes_nothing_from_the_target() {
+    const PAUSED: &str = "strimzi.io/pause-reconciliation";
+    let kind = kind("KafkaConnect");
+    let (stage, from) = Stage::set(kind).await;
+    let _running = stage.plane.start();
+    let wanted = migration(kind, from, "").replace("healthyFor: 1s", "healthyFor: 5s, timeout: 20s");
+    stage.plane.push(&[("move.yaml", &wanted)]);
+    until("the target is verified", || {
+        stage.phase_of("move") == Phase::Verify
+    })
+    .await;
+    // What follows a pause is reconciled again.
+    stage.annotate(from, &json!({PAUSED: "true"}));
+    let shows = |condition: &str| stage.copy(from)["status"]["conditions"][0]["type"] == condition;
+    until("its operator pauses", || shows("ReconciliationPaused")).await;
+    stage.annotate(from, &json!({PAUSED: null, FAILS: "true"}));
+    until("its operator fails", || shows("NotReady")).await;
+    let end = stage.end_of("move").await;
+    assert_eq!(end, Phase::Completed, "{:#}", stage.status());
+    let steps = stage.status()["steps"].to_string();
+    assert!(steps.contains("the reconciliation failed"), "{steps}");
+    stage.is_clean();
+    assert_eq!(stage.running(), [other(from)]);
+}
+
 /// Guards the grace that `suspend` of Pipeline writes, and `drainedOnPause` in its `suspendedWhen`: by its own grace it is paused
 /// after a second, with messages in its buffers that the target would never see.
 #[tokio::test]

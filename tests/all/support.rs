@@ -6,6 +6,7 @@ use std::path::Path;
 pub use cutover_testing::*;
 
 pub mod cluster_kind;
+pub mod commands;
 pub mod replica;
 pub mod served;
 pub mod terminal;

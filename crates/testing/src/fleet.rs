@@ -10,7 +10,7 @@ use cutover_controller::reconcile::intents::{
     self, Canaries, FailpointHook, Fits, Metrics, NoFailpoints, NoMetrics, Parts, Records, Templates, Wanted,
 };
 use cutover_controller::telemetry::Telemetry;
-use cutover_core::api::{self, FailoverPlan, FailoverPlanStatus, Intent, Migration, Phase};
+use cutover_core::api::{self, FailoverPlan, FailoverPlanStatus, Intent, Migration, MigrationStatus, Phase};
 use cutover_core::error::{Error, Kind};
 use cutover_core::intent::record::{Kept, Record, digest};
 use cutover_core::manifest::{self, Entry, Packer, Source};
@@ -26,6 +26,15 @@ use tokio_util::sync::CancellationToken;
 
 use crate::roles;
 use crate::wait::wait_for;
+
+/// Returns the status of a Migration as programs work with it, in whatever form it is stored.
+pub fn opened(status: &Value) -> Value {
+    if status["trimmedJournal"].is_null() && status["timeline"].is_null() {
+        return status.clone();
+    }
+    let status: MigrationStatus = serde_json::from_value(status.clone()).unwrap();
+    serde_json::to_value(status).unwrap()
+}
 
 pub const MIGRATIONS: Resource = Resource::new("cutover.dev", "migrations");
 pub const CLAIMS: Resource = Resource::new("cutover.dev", "claims");
@@ -226,7 +235,7 @@ impl Fleet {
     pub fn status(&self, name: &str) -> Value {
         let migration = self.world.control_plane().get(&MIGRATIONS, Some("shop"), name);
         migration
-            .map(|migration| migration["status"].clone())
+            .map(|migration| opened(&migration["status"]))
             .unwrap_or_default()
     }
 

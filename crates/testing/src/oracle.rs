@@ -5,7 +5,7 @@ use cutover_sandbox::api::{ListOptions, Resource};
 use cutover_sandbox::ledger::{LostState, Origin, Verdict, Writer};
 use serde_json::{Value, json};
 
-use crate::fleet::{Fleet, MIGRATIONS};
+use crate::fleet::{Fleet, MIGRATIONS, opened};
 
 const EVENTS: Resource = Resource::new("", "events");
 const PLANS: Resource = Resource::new("cutover.dev", "failoverplans");
@@ -50,8 +50,9 @@ impl Fleet {
             .filter_map(|migration| migration["spec"]["assume"].as_array());
         let used = migrations
             .iter()
-            .filter_map(|migration| migration["status"]["journal"]["words"].as_array());
-        said.flatten().any(gives_it_up) || used.flatten().any(is_chosen)
+            .map(|migration| opened(&migration["status"])["journal"]["words"].clone());
+        let mut used = used.flat_map(|words| words.as_array().cloned().unwrap_or_default());
+        said.flatten().any(gives_it_up) || used.any(|word| is_chosen(&word))
     }
 
     fn is_moved_knowingly(&self, lost: &LostState) -> bool {

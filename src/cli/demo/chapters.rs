@@ -9,7 +9,7 @@ use tokio::time::Instant;
 use super::stage::Stage;
 use super::tell::{GOOD, QUIET, apply, check, command, done, file, not_seen, trouble};
 use super::{Chapter, kinds};
-use crate::cli::example;
+use crate::cli::{example, global};
 use cutover_core::api::{Migration, Phase};
 use cutover_core::error::{Error, Result};
 use cutover_core::report::{finding_lines, step_line};
@@ -278,7 +278,7 @@ async fn follow(stage: &Stage, name: &str) -> Result<Migration> {
     let migration = stage
         .ended(name, |step, next| {
             // A reader that has gone away is found at the next line.
-            let _ = apply(step_line(step, next));
+            let _ = apply(step_line(step, next, global::is_verbose()));
         })
         .await?;
     for line in finding_lines(&migration) {

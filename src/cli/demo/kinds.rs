@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 use super::chapters::{ANYWHERE, POLICY, push, replace};
 use super::stage::{DEPLOYMENTS, NAMESPACE, Stage};
 use super::tell::{GOOD, QUIET, apply, check, command, done, file, trouble};
-use crate::cli::example;
+use crate::cli::{example, global};
 use cutover_core::api::StepRecord;
 use cutover_core::error::{Error, Result};
 use cutover_core::report::step_line;
@@ -338,7 +338,7 @@ impl Intent {
                     if step.finished_at.is_some() && !told.contains(step) {
                         let next = steps.get(index + 1).map(|next| next.name.as_str());
                         // A reader that has gone away is found at the next line.
-                        let _ = apply(step_line(step, next));
+                        let _ = apply(step_line(step, next, global::is_verbose()));
                         told.push(step.clone());
                     }
                 }

@@ -559,7 +559,7 @@ pub const GUIDES: &[Guide] = &[
     ),
     guide(
         &["version"],
-        "docs/reference/versions.md",
+        "docs/how-to/install.md#supported-versions",
         &[
             example("Print the version and what it is tested with", "cutover version"),
             example("Print it for a program", "cutover version -o json"),

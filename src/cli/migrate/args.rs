@@ -144,15 +144,10 @@ fn daily(text: &str) -> Result<Daily, String> {
         serde_json::from_value::<Weekday>(json!(day))
             .map_err(|_| format!("{day}: days are Mon, Tue, Wed, Thu, Fri, Sat, Sun"))
     });
-    let daily = Daily {
-        from: from.to_owned(),
-        to: to.to_owned(),
+    let hour = |text: &str| text.parse().map_err(|_| "hours are HH:MM, in UTC".to_owned());
+    Ok(Daily {
+        from: hour(from)?,
+        to: hour(to)?,
         days: days.collect::<Result<_, _>>()?,
-    };
-    let is_time = |text: &str| text.len() == 5 && text.parse::<jiff::civil::Time>().is_ok();
-    if is_time(from) && is_time(to) {
-        Ok(daily)
-    } else {
-        Err("hours are HH:MM, in UTC".to_owned())
-    }
+    })
 }

@@ -143,7 +143,7 @@ async fn nobody_moves_a_claimed_binding_elsewhere() {
     fenced
         .refused(
             Step::merge(&path, task).by(SCHEDULER),
-            "claimed by Migration streaming/orders, which lets nobody evict it",
+            "claimed by Migration streaming/orders, which does not allow its eviction",
         )
         .await;
     for harmless in [

@@ -162,7 +162,7 @@ pub const BINDING_EMPTIED: Event = Event {
 };
 
 pub const SCHEDULING_RESUMED: Event = Event {
-    what: "somebody resumes scheduling",
+    what: "another client resumes scheduling",
     strike: |fleet| fleet.patch(&BINDINGS, BINDING, json!({"spec": {"suspension": null}})),
     endings: [Moved, Moved, Moved, Moved, Moved, Moved, Back],
     ..Event::NONE
@@ -189,7 +189,7 @@ pub const PIN_DELETED: Event = Event {
 };
 
 pub const PIN_EDITED: Event = Event {
-    what: "the pin is edited and holds nobody",
+    what: "the pin is edited and holds no cluster",
     strike: |fleet| {
         let Some(name) = pin(fleet) else { return };
         fleet.patch(&PINS, &name, json!({"spec": {"overrideRules": []}}));

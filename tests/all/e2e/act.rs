@@ -12,6 +12,7 @@ use serde_json::{Value, json};
 use super::place::{Place, say, until, until_or_not};
 use super::server::{BINDINGS, CLAIMS, DEPLOYMENTS, EVACUATIONS, JOBS, MIGRATIONS, PINS, POLICIES, Resource};
 use super::stage::{Stage, recorded};
+use crate::support::fleet::opened;
 use crate::support::oracle::is_moved_knowingly;
 
 /// A workload, its policy and an intent, all of the scenario's name.
@@ -313,7 +314,7 @@ impl Act {
     }
 
     pub async fn status(&self) -> Value {
-        let status = self.asked().await["status"].clone();
+        let status = opened(&self.asked().await["status"]);
         if !status.is_null() {
             *self.last.lock().unwrap_or_else(PoisonError::into_inner) = status.clone();
         }

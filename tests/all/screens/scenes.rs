@@ -6,9 +6,8 @@ use serde_json::{Value, json};
 
 use super::now;
 
-/// The state has been captured, east has stopped, and west starts from it.
-pub fn during_a_move() -> View {
-    let journal = json!({
+fn journal(more: &Value) -> Value {
+    let mut journal = json!({
         "spec": {
             "workload": {"apiVersion": "flink.apache.org/v1beta1", "kind": "FlinkDeployment", "name": "orders"},
             "to": "west",
@@ -20,8 +19,24 @@ pub fn during_a_move() -> View {
         },
         "source": "east", "target": "west", "templateUid": "t", "seq": 3, "pinned": true, "clusters": ["east", "west"],
         "binding": {"name": "orders-flinkdeployment", "uid": "b", "id": "b1"}, "fence": {"recorded": true},
-        "downSince": "2026-03-01T10:00:58Z",
     });
+    for (field, value) in more.as_object().unwrap() {
+        journal[field] = value.clone();
+    }
+    journal
+}
+
+/// A journal that says why, from Verify, it goes back.
+fn going_back(reason: &str, since: &str) -> Value {
+    journal(&json!({"rollBack": {
+        "reason": reason, "fromPhase": "Verify", "since": format!("2026-03-01T{since}Z"), "endsAs": "RolledBack",
+        "restart": true, "stage": "Returned",
+    }}))
+}
+
+/// The state has been captured, east has stopped, and west starts from it.
+pub fn during_a_move() -> View {
+    let journal = journal(&json!({"downSince": "2026-03-01T10:00:58Z"}));
     let steps = json!([
         step(
             "Preflight",
@@ -85,20 +100,17 @@ pub fn during_a_move() -> View {
 
 /// The copy in west did not stay healthy, and the job runs in east again. Git still asks for west.
 pub fn after_a_roll_back() -> View {
+    let reason = "west: the copy was not healthy for 2 min: 3 restarts, the last one for OutOfMemoryError";
     let steps = json!([
         step("Handoff", "09:50:20", Some("09:50:40"), &["west: healthy"]),
-        step(
-            "Verify",
-            "09:50:40",
-            Some("09:51:40"),
-            &["west: the copy was not healthy for 2 min: 3 restarts, the last one for OutOfMemoryError"]
-        ),
+        step("Verify", "09:50:40", Some("09:51:40"), &[reason]),
         step("RollingBack", "09:51:40", Some("09:52:05"), &["east: healthy"]),
     ]);
     let rolled_back = migration(
         "orders-to-west",
         &json!({
             "phase": "RolledBack", "attempt": 1, "source": "east", "steps": steps, "downtimeMs": 43_500,
+            "journal": going_back(reason, "09:51:40"),
             "startedAt": "2026-03-01T09:50:00Z", "finishedAt": "2026-03-01T09:52:05Z",
         }),
     );
@@ -241,7 +253,7 @@ fn waiting_intents() -> Vec<Value> {
     });
     let windows = (0..6).map(|number| {
         let wait = json!({
-            "code": "Turn", "reason": "the time window to open at 22:00 UTC, as spec.gates.window says",
+            "code": "Turn", "reason": "the time window to open at 22:00 UTC, as spec.window says",
             "since": "2026-03-01T08:00:00Z", "until": "2026-03-01T22:00:00Z", "then": "begin",
         });
         waiting(&format!("night-{number}"), "Pending", wait)
@@ -268,8 +280,8 @@ fn ended_intents() -> Vec<Value> {
     };
     let room = ["west has no room for it"];
     let failed = step("Preflight", "09:43:00", Some("09:43:05"), &room);
-    let unhealthy = ["west: the copy was not healthy for 2 min"];
-    let rolled_back = step("Verify", "09:40:00", Some("09:41:00"), &unhealthy);
+    let unhealthy = "west: the copy was not healthy for 2 min";
+    let rolled_back = step("Verify", "09:40:00", Some("09:41:00"), &[unhealthy]);
     let mut all: Vec<Value> = ["search", "carts", "users", "mail", "images"]
         .into_iter()
         .zip(31..)
@@ -282,7 +294,7 @@ fn ended_intents() -> Vec<Value> {
         "stock-to-west",
         "RolledBack",
         41,
-        json!({"downtimeMs": 21_000, "steps": [rolled_back]}),
+        json!({"downtimeMs": 21_000, "steps": [rolled_back], "journal": going_back(unhealthy, "09:41:00")}),
     ));
     all.push(ended("reports-to-west", "Failed", 43, json!({"steps": [failed]})));
     all

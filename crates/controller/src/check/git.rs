@@ -39,7 +39,7 @@ fn with_fix(name: &str, error: &Error) -> Check {
     match check.fix {
         Some(_) => check,
         None => check.fix(
-            "give the token or key the right to push to the status branch (docs/reference/status-branch.md)",
+            "give the token or key the right to push to the status branch (docs/reference/sync.md#status-branch)",
         ),
     }
 }

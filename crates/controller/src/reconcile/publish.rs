@@ -1,6 +1,7 @@
 //! Turns what the other loops observed into commits on the status branch. Nobody waits for it: see [`super::GitRecords`]
 //! for what a phase waits for.
 
+use std::borrow::Cow;
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::ControlFlow;
 use std::sync::Arc;
@@ -14,13 +15,15 @@ use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
 use super::overview::{Reports, Seen, Unwell};
-use super::records::parse;
+use super::records::{parse, to_yaml};
 use super::refusals::Refusals;
 use super::sync::LeftBehind;
 use crate::telemetry::{PUBLISH, Telemetry};
 use cutover_cluster::{Observer, off_the_runtime};
 use cutover_core::api;
 use cutover_core::error::Error;
+use cutover_core::intent::record;
+use cutover_core::redact;
 use cutover_core::report::{self, CommitText, Ended, Overview, TrailerKey, Urgency, Web};
 use cutover_git::{self as repo, Branch, Draft, Files, Message, Published, Repo, Squashed, Trailer};
 use cutover_http::Backoff;
@@ -251,8 +254,8 @@ impl Publisher {
                 .publish(Branch::Status, move |tip| {
                     let mut edits = BTreeMap::new();
                     for (path, bytes) in &ours {
-                        if !is_behind(path, bytes, tip.read(path)?.as_deref())? {
-                            edits.insert(path.clone(), Some(bytes.clone()));
+                        if let Some(bytes) = to_write(path, bytes, tip.read(path)?.as_deref())? {
+                            edits.insert(path.clone(), Some(bytes.into_owned()));
                         }
                     }
                     edits.extend(history(&ended, |path| tip.read(path).map_err(Error::from))?);
@@ -337,18 +340,39 @@ fn history(
     Ok(edits)
 }
 
-/// A record that has come further than our copy of the intent stays: the copy is from a cache.
-fn is_behind(path: &str, ours: &[u8], recorded: Option<&[u8]>) -> Result<bool, Error> {
+/// Returns what a file is to be. A record that has come further than our copy of the intent stays: the copy is from a cache. So does
+/// the journal that only the record has.
+fn to_write<'b>(
+    path: &str,
+    bytes: &'b [u8],
+    recorded: Option<&[u8]>,
+) -> Result<Option<Cow<'b, [u8]>>, Error> {
     let Some(recorded) = recorded.filter(|_| path.starts_with("intents/")) else {
-        return Ok(false);
+        return Ok(Some(Cow::Borrowed(bytes)));
     };
-    let ours = parse(path, ours)?;
+    let ours = parse(path, bytes)?;
     let kind = ours.get("kind").and_then(Value::as_str);
     let Some(kind) = kind.and_then(api::kind) else {
-        return Ok(true);
+        return Ok(None);
     };
     // One that was edited so that it can't be read is written again.
-    Ok(parse(path, recorded).is_ok_and(|recorded| kind.is_newer(&recorded, &ours)))
+    let Ok(recorded) = parse(path, recorded) else {
+        return Ok(Some(Cow::Borrowed(bytes)));
+    };
+    if kind.is_newer(&recorded, &ours) {
+        return Ok(None);
+    }
+    Ok(Some(match record::completed(&ours, &recorded) {
+        Some(completed) => Cow::Owned(clean(&to_yaml(&completed)?)),
+        None => Cow::Borrowed(bytes),
+    }))
+}
+
+/// Takes out what is recognisable as a credential, as out of every file of the branch.
+fn clean(yaml: &[u8]) -> Vec<u8> {
+    redact::text(&String::from_utf8_lossy(yaml))
+        .into_owned()
+        .into_bytes()
 }
 
 fn message(text: CommitText) -> Message {

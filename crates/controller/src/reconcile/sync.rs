@@ -3,6 +3,7 @@
 //! A new revision costs the blobs that it changes; a pass costs the objects that something happened to, in Git or in the
 //! API server; and nothing happened costs nothing. Objects that an intent holds are left to it (`intent::hold_back`).
 
+mod agreed;
 mod batches;
 mod decide;
 mod depend;
@@ -54,6 +55,7 @@ use tokio::sync::{broadcast, watch};
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
+use agreed::Agreed;
 use cutover_cluster::{
     self as cluster, Cluster, Form, Keep, KeepManagedFields, Observer, Watched, off_the_runtime,
 };
@@ -143,6 +145,8 @@ pub struct Sync {
     settings: Option<doubt::Settings>,
     /// There are Migrations of which it isn't known yet whether Git has overtaken them.
     moves_in_doubt: bool,
+    /// What committed Migrations wait for that Git has changed since.
+    agreed: Agreed,
     meter: Option<SyncMeter>,
 }
 
@@ -185,6 +189,7 @@ impl Sync {
             siblings,
             settings: None,
             moves_in_doubt: false,
+            agreed: Agreed::default(),
             meter: None,
         }
     }
@@ -369,7 +374,10 @@ impl Sync {
 
     /// Returns when to try again what failed as a whole; what failed of an object is tried again on its own.
     fn next_try(&mut self, ok: bool, planned: Option<Instant>) -> Option<Instant> {
-        let again = self.requests.want_again() || self.evacuations.want_again() || self.moves_in_doubt;
+        let again = self.requests.want_again()
+            || self.evacuations.want_again()
+            || self.moves_in_doubt
+            || self.agreed.want_again();
         if ok && self.held.is_known() && !self.prune_wants_again() && !again {
             self.delays.reset();
             return None;
@@ -498,6 +506,7 @@ impl Sync {
             && !self.requests.want_again()
             && !self.evacuations.is_due()
             && !self.moves_in_doubt
+            && !self.agreed.want_again()
             && !prunes;
         match last.filter(|last| is_idle && last.revision == revision) {
             Some(last) => Ok(last),

@@ -51,7 +51,7 @@ pub struct ClaimSpec {
     /// The marker that every Work of the workload must carry: `<owner uid>.<attempt>.<seq>`. Empty: none any more, for the
     /// pin is being taken off.
     pub marker: String,
-    /// The one cluster that may run the workload; absent: nobody may.
+    /// The one cluster that may run the workload; absent: no cluster may.
     pub writer: Option<ClusterName>,
     /// The workload has no state: every cluster may run it, and `writer` says nothing.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]

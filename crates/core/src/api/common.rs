@@ -93,9 +93,9 @@ pub struct Assumption {
     pub fact: Fact,
     /// The cluster that it is about.
     pub cluster: ClusterName,
-    /// The attempt that it is said for, as in `status.attempt`.
+    /// The attempt that it applies to, as in `status.attempt`.
     pub attempt: u32,
-    /// The phase that it is said in. In any other phase it counts for nothing.
+    /// The phase that it applies to. It has no effect in any other phase.
     pub phase: super::Phase,
     /// Who said it; free text, usually from the commit.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -245,6 +245,11 @@ pub trait Progress:
     /// Returns the format in which it is written: which versions can go on from it.
     fn format(&self) -> u32 {
         PLAIN_FORMAT
+    }
+
+    /// Returns the form in which it is stored, where that isn't the one that programs work with.
+    fn folded(&self) -> Option<serde_json::Value> {
+        None
     }
 
     /// Notes in which format it is written.

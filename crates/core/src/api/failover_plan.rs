@@ -231,7 +231,7 @@ pub struct FailoverRequest {
 )]
 #[strum(const_into_str)]
 pub enum FailoverGate {
-    /// The copy in that cluster doesn't write and won't again, though nobody can see it.
+    /// The copy in that cluster doesn't write and won't again, though cutover cannot see it.
     Fenced,
     /// The new copy may start in that cluster without its state.
     FromNothing,
@@ -303,7 +303,7 @@ pub enum FailoverPhase {
     Lent,
     /// It was evicted, or a person asked for it: the new cluster is awaited.
     Evicted,
-    /// Nobody may run it, until the old copy is proved harmless and its state is known.
+    /// No copy may run, until the old one is proved harmless and its state is known.
     Fencing,
     /// The new copy starts from the state.
     Releasing,
@@ -347,7 +347,7 @@ pub struct FailoverPlanStatus {
     pub writer: Option<ClusterName>,
     /// The newest state handle that was seen of the running copy.
     pub last_known: Option<LastKnown>,
-    /// Old copies that are still to go, or that nobody sees.
+    /// Old copies that are still to go, or that cutover cannot see.
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     pub old_copies: BTreeMap<ClusterName, OldCopy>,
     /// What a person is asked.
@@ -358,7 +358,7 @@ pub struct FailoverPlanStatus {
     /// The last failovers and migrations, the newest last.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub history: Vec<Relocation>,
-    /// What cutover needs in order to go on after a restart. Nobody else is to read or write it.
+    /// What cutover needs in order to go on after a restart. No other client may read or write it.
     pub journal: Option<FailoverJournal>,
 }
 
@@ -404,14 +404,14 @@ pub struct OldCopy {
     pub attempt: u32,
     /// When the copy was noted as left behind.
     pub since: Timestamp,
-    /// The purge mode `Never` keeps it until somebody confirms.
+    /// The purge mode `Never` keeps it until a person confirms.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub kept: bool,
     /// Who vouches for what can't be seen of it; until something is seen that speaks against it.
     pub fenced: Option<String>,
     /// The cluster that it was in: another one may have joined under its name.
     pub identity: Option<String>,
-    /// The marker under which it was told to hold, where Karmada doesn't write to it any more.
+    /// The marker under which it got the order to hold, where Karmada doesn't write to it any more.
     pub marker: Option<String>,
     /// How many words for it were refuted by what was seen of it since: only one more than that counts.
     #[serde(default, skip_serializing_if = "is_zero")]
@@ -480,7 +480,7 @@ pub struct Relocation {
     pub to: ClusterName,
     /// Why: what Karmada said of the eviction, or the reason of the request. `planned` for a migration.
     pub reason: String,
-    /// Who asked for it or, where Karmada decided, who vouched that the old copy can't write; absent where nobody did.
+    /// Who asked for it or, where Karmada decided, who vouched that the old copy can't write; absent where no person did.
     pub by: Option<String>,
     /// The purge mode of the eviction; absent where Karmada gave none.
     pub purge_mode: Option<PurgeMode>,
@@ -511,7 +511,7 @@ pub struct FailoverJournal {
     /// How far the pin is.
     #[serde(flatten)]
     pub pin: PinState,
-    /// Who may write according to that pin; absent: nobody.
+    /// Who may write according to that pin; absent: no cluster.
     pub writer: Option<ClusterName>,
     /// What the claim lets the binding list; empty: whatever Karmada chooses.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
@@ -524,7 +524,7 @@ pub struct FailoverJournal {
     /// What the secret ones among the handles are. Nothing else has them: neither Git nor any message.
     #[serde(default, skip_serializing_if = "SecretHandles::is_empty")]
     pub secrets: SecretHandles,
-    /// The writer had a state of its own, and is told by this number to begin again from what it carries.
+    /// The writer had a state of its own, and this number orders it to begin again from what it carries.
     pub redeploy: Option<u32>,
     /// What keeps Karmada's scheduler and failover away, and what was taken off the binding for that.
     #[serde(default)]
@@ -579,11 +579,11 @@ pub struct Flight {
     pub to: Option<ClusterName>,
     /// Why: what Karmada said of the eviction, or the reason of the request.
     pub reason: String,
-    /// Who asked for it; absent where Karmada decided, or where the request names nobody.
+    /// Who asked for it; absent where Karmada decided, or where the request names no person.
     pub by: Option<String>,
     /// When the failover was first noticed or asked for.
     pub since: Timestamp,
-    /// A person asked for it: Karmada evicted nobody.
+    /// A person asked for it: Karmada evicted no copy.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub requested: bool,
     /// What Karmada is to do with the old copy.
@@ -597,12 +597,12 @@ pub struct Flight {
     pub preserved: BTreeMap<String, String>,
     /// The old copy is listed beside the new one, under the pin: to be stopped with its state, or kept.
     pub with_source: Option<bool>,
-    /// The handles that the old copy had before it was told to stop: none of them is a new one.
+    /// The handles that the old copy had before it got the order to stop: none of them is a new one.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub handle_before: BTreeMap<String, String>,
     /// How long the old copy, which can be reached, was seen not to have stopped yet.
     pub stopping: Option<Watched>,
-    /// How long it was looked for and nobody could tell whether it writes.
+    /// How long it was looked for without a proof of whether it writes.
     pub unproved: Option<Watched>,
     /// The part of that in which fenced nodes would be an answer.
     pub cut_off: Option<Watched>,

@@ -2,19 +2,25 @@
 
 use std::collections::BTreeMap;
 
-use super::{Differences, PLAIN_FORMAT, PatchOp, STATUS_FORMAT, WorkloadProfileSpec};
+use super::{Differences, PIN_FORMAT, PLAIN_FORMAT, PatchOp, WorkloadProfileSpec};
+
+/// The format of an attempt whose source is recreated for a state handle. An earlier version would start it from an older state.
+const RECREATE_FORMAT: u32 = 3;
 
 /// Returns the format of an attempt that goes by a profile, and writes these patches besides.
 ///
 /// A version that reads only [`PLAIN_FORMAT`] knows no secret handles: it gives a copy what stands for one, and writes the value of one
-/// that it captures to Git. And it starts a source without the handle that its `restart` names.
+/// that it captures to Git. It starts a source without the handle that its `restart` names.
 pub(super) fn of_attempt<'p>(
     profile: &'p WorkloadProfileSpec,
     own: impl IntoIterator<Item = &'p PatchOp>,
 ) -> u32 {
     let by_handle = profile.restart.iter().any(PatchOp::names_a_handle);
+    if profile.recreate_for_handle {
+        return RECREATE_FORMAT;
+    }
     if by_handle || profile.has_secrets() {
-        return STATUS_FORMAT;
+        return PIN_FORMAT;
     }
     let lists = [
         &profile.hold,
@@ -46,7 +52,7 @@ fn of_patches<'p>(patches: impl IntoIterator<Item = &'p PatchOp>) -> u32 {
         maps.iter().any(|map| patch.path.starts_with(map))
     };
     if patches.into_iter().any(has_own_overrider) {
-        STATUS_FORMAT
+        PIN_FORMAT
     } else {
         PLAIN_FORMAT
     }
@@ -68,7 +74,8 @@ mod tests {
 
     #[test]
     fn what_every_version_can_go_on_from_is_plain() {
-        for builtin in built_in().unwrap() {
+        let all = built_in().unwrap().into_iter();
+        for builtin in all.filter(|builtin| !builtin.spec.recreate_for_handle) {
             let image = PatchOp::add("/spec/image", "orders:2.0");
             assert_eq!(of_attempt(&builtin.spec, [&image]), PLAIN_FORMAT);
         }
@@ -79,7 +86,7 @@ mod tests {
 
     #[test]
     fn what_an_earlier_version_would_get_wrong_is_not() {
-        let cases: [(&str, Change); 7] = [
+        let cases: [(&str, Change); 8] = [
             ("hold", |spec| spec.hold.push(paused())),
             ("suspend", |spec| spec.suspend.push(paused())),
             ("start", |spec| spec.start.push(paused())),
@@ -92,13 +99,14 @@ mod tests {
                     .push(PatchOp::add("/spec/from", "${captured.savepoint}"));
             }),
             ("a secret", |spec| spec.capture[0].secret = true),
+            ("recreated", |spec| spec.recreate_for_handle = true),
         ];
         for (case, change) in cases {
             let mut spec = flink();
             change(&mut spec);
-            assert_eq!(of_attempt(&spec, []), STATUS_FORMAT, "{case}");
+            assert_eq!(of_attempt(&spec, []), PIN_FORMAT, "{case}");
         }
-        assert_eq!(of_attempt(&flink(), [&paused()]), STATUS_FORMAT);
+        assert_eq!(of_attempt(&flink(), [&paused()]), PIN_FORMAT);
     }
 
     #[test]
@@ -117,6 +125,6 @@ mod tests {
             }],
         };
         let guests = BTreeMap::from([("guest".to_owned(), said)]);
-        assert_eq!(format_of_guests(&guests), STATUS_FORMAT);
+        assert_eq!(format_of_guests(&guests), PIN_FORMAT);
     }
 }

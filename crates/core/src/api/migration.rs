@@ -10,13 +10,16 @@ use jiff::Timestamp;
 use kube::CustomResource;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
+use serde_json::Value;
 use serde_with::skip_serializing_none;
 
 use super::common::{any_object, anything, is_zero, phase_common_journal};
+use super::ended::{self, Stored};
 use super::profile::WorkloadProfileSpec;
 use super::{
-    Approval, ApprovalGate, Assumption, ClaimOwner, Common, Fact, Intent, PLAIN_FORMAT, PatchOp, PinState,
-    PolicyName, Progress, SecretHandles, Standing, TimeSpan, Watched, Window, WorkloadRef, format,
+    Approval, ApprovalGate, Assumption, ClaimOwner, Common, ENDED_FORMAT, Fact, Intent, PLAIN_FORMAT,
+    PatchOp, PinState, PolicyName, Progress, SecretHandles, Standing, TimeSpan, Watched, Window, WorkloadRef,
+    format,
 };
 use crate::units::milliseconds;
 use cutover_karmada::name::ClusterName;
@@ -183,10 +186,11 @@ pub enum OnFailure {
     Hold,
 }
 
-/// What was observed and decided; written before every effect.
+/// What was observed and decided; written before every effect. One that has ended is stored in a form of its own: see `ended.rs`.
 #[skip_serializing_none]
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "camelCase", default)]
+#[serde(rename_all = "camelCase", default, from = "Stored")]
+#[schemars(!from, transform = ended::describe)]
 pub struct MigrationStatus {
     /// The current phase.
     pub phase: Phase,
@@ -205,7 +209,7 @@ pub struct MigrationStatus {
     pub downtime_ms: Option<u64>,
     /// The same as people read it, for instance `13.4 s`.
     pub downtime: Option<String>,
-    /// What cutover needs in order to go on after a restart. Nobody else is to read or write it.
+    /// What cutover needs in order to go on after a restart. No other client may read or write it.
     pub journal: Option<Journal>,
 }
 
@@ -243,7 +247,7 @@ pub struct Journal {
     pub target: ClusterName,
     /// The uid of the workload's template.
     pub template_uid: String,
-    /// The digest of the template's spec, as it was seen last: nobody else is to change it during the operation.
+    /// The digest of the template's spec, as it was seen last: no other client may change it during the operation.
     pub template_spec: Option<String>,
     /// The binding of the workload.
     pub binding: BindingId,
@@ -252,7 +256,7 @@ pub struct Journal {
     /// How far the pin is.
     #[serde(flatten)]
     pub pin: PinState,
-    /// Who may write according to that pin; absent: nobody.
+    /// Who may write according to that pin; absent: no cluster.
     pub writer: Option<ClusterName>,
     /// What the claim allows the binding to list.
     pub clusters: Vec<ClusterName>,
@@ -281,6 +285,9 @@ pub struct Journal {
     /// again.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub source_handle: BTreeMap<String, String>,
+    /// The source's copy as it was when its stop was proved: while that is the one, with that spec, it stays stopped whatever its operator
+    /// says by then.
+    pub stopped: Option<Offered>,
     /// Which clusters source and target were: another one may have joined under the same name.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub identities: BTreeMap<ClusterName, String>,
@@ -310,7 +317,7 @@ pub struct Journal {
     pub paused_since: Option<Timestamp>,
     /// Since when the target is healthy, as far as the soak goes: who watches keeps the time, and this is for people.
     pub healthy_since: Option<Timestamp>,
-    /// When the copy that ran was told to stop.
+    /// When the copy that ran got the order to stop.
     pub down_since: Option<Timestamp>,
     /// When a copy was first seen running after `downSince`; absent while none is.
     pub up_since: Option<Timestamp>,
@@ -418,7 +425,16 @@ impl Progress for MigrationStatus {
     phase_common_journal!(Phase, Journal);
 
     fn format(&self) -> u32 {
-        self.journal.as_ref().map_or(PLAIN_FORMAT, Journal::format)
+        match &self.journal {
+            Some(journal) => journal.format(),
+            // Its journal was taken out after the end: that stays known.
+            None if self.phase.is_terminal() && self.common.format == ENDED_FORMAT => ENDED_FORMAT,
+            None => PLAIN_FORMAT,
+        }
+    }
+
+    fn folded(&self) -> Option<Value> {
+        ended::folded(self)
     }
 
     fn standing(&self) -> Standing {
@@ -523,6 +539,7 @@ impl Journal {
             secrets: SecretHandles::default(),
             in_git: InGit::Nothing,
             source_handle: BTreeMap::new(),
+            stopped: None,
             identities: BTreeMap::new(),
             source_uid: None,
             pods: None,
@@ -547,6 +564,45 @@ impl Journal {
             planned: Vec::new(),
             source,
         }
+    }
+
+    /// Returns what of it is of use after the end, to tell how it went, to sweep, and to see whether the spec asks for something else.
+    pub(super) fn trimmed(&self) -> Self {
+        let captured = self.captured.as_ref().map(|captured| Capture {
+            // A step has it.
+            evidence: String::new(),
+            ..captured.clone()
+        });
+        Self {
+            lender: self.lender.clone(),
+            pin: self.pin,
+            writer: self.writer.clone(),
+            clusters: self.clusters.clone(),
+            fence: Fence {
+                canary: self.fence.canary,
+                ..Fence::default()
+            },
+            captured,
+            target_ran: self.target_ran,
+            down_since: self.down_since,
+            up_since: self.up_since,
+            down_before_ms: self.down_before_ms,
+            committed: self.committed,
+            roll_back: self.roll_back.clone(),
+            words: self.words.clone(),
+            target: self.target.clone(),
+            ..Self::begin(
+                &self.spec,
+                Arc::clone(&self.profile),
+                self.source.clone(),
+                self.binding.clone(),
+            )
+        }
+    }
+
+    /// Returns whether it is what is left of a journal after the end: that has no profile.
+    pub fn is_trimmed(&self) -> bool {
+        self.profile.applies_to.kinds.is_empty()
     }
 
     /// The copy that has the token is told to stop. If one was seen running since the last stop, that stop is over.
@@ -576,7 +632,7 @@ impl Journal {
     }
 }
 
-/// A copy as it was when its cluster was given the token.
+/// A copy as it was at one moment: when its cluster was given the token, or when its stop was proved.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Offered {
     /// Absent: there was none yet.
@@ -617,7 +673,7 @@ pub struct Fence {
     /// `spec.failover` of the binding, taken off so that Karmada doesn't fail over by itself; absent: there was none.
     #[serde(default)]
     #[schemars(schema_with = "any_object")]
-    pub failover: Option<serde_json::Value>,
+    pub failover: Option<Value>,
     /// The annotation `policy.karmada.io/applied-placement`, verbatim.
     pub applied_placement: Option<String>,
     /// Names the canary of the barrier; a new one for every barrier.
@@ -752,7 +808,7 @@ pub struct Barrier {
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", default)]
 pub struct LeaseSeen {
-    /// The `holderIdentity` of the lease; absent: nobody held it.
+    /// The `holderIdentity` of the lease; absent: no process held it.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub holder: Option<String>,
     /// The `leaseTransitions` of the lease: how often its holder has changed.
@@ -810,7 +866,7 @@ pub struct TemplateChange {
     /// What Git wants, as it will be applied in Cleanup; absent: the intent itself says what changes.
     #[serde(default)]
     #[schemars(schema_with = "anything")]
-    pub manifest: Option<serde_json::Value>,
+    pub manifest: Option<Value>,
     /// What makes the old template's spec the new one's; only `add`, so that it holds on either.
     pub overlay: Vec<PatchOp>,
 }
@@ -864,6 +920,9 @@ pub enum RollBackStage {
     Taken,
     /// The target could not be proved stopped and is taken out of the binding instead.
     Evicting,
+    /// The source's copy, which has stopped, is taken out of the binding and created again, held: only a new one starts from the captured
+    /// handle.
+    Recreating,
     /// The token is the source's again.
     Returned,
     /// The token is, or becomes again, the target's: the source can't have it, and one copy has to run.

@@ -2,9 +2,11 @@
 
 mod claim;
 mod common;
+mod ended;
 mod evacuation;
 mod eviction;
 mod failover_plan;
+mod floor;
 mod format;
 mod intent;
 mod lifecycle;
@@ -38,6 +40,7 @@ pub use failover_plan::{
     MovedState, OldCopy, OpenQuestion, PreservedHandle, Purge, Relocation, SourceUnreachable, StateSource,
     UnreachableAction, WriterCopy,
 };
+pub use floor::{Floor, NotAFloor, percent_of};
 pub use format::format_of_guests;
 pub use intent::{Intent, IntentState, KINDS, Kind, kind};
 pub use lifecycle::Lifecycle;
@@ -79,7 +82,7 @@ pub use suspension::{
 };
 pub use time_span::{NotATimeSpan, TimeSpan};
 pub use watched::Watched;
-pub use window::{Daily, Opening, Weekday, Window};
+pub use window::{ClockTime, Daily, NotAClockTime, Opening, Weekday, Window};
 
 use std::sync::LazyLock;
 
@@ -95,10 +98,18 @@ pub const API_VERSION: &str = "cutover.dev/v1alpha1";
 
 /// The newest format that this program reads and writes. It rises when a program of before could not go on safely from something that
 /// this one writes: that one leaves such an intent alone, and says so.
-pub const STATUS_FORMAT: u32 = 2;
+pub const STATUS_FORMAT: u32 = ENDED_FORMAT;
 
 /// The format of whatever every version can go on from safely: most of what is written, so that versions can take turns with it.
 pub const PLAIN_FORMAT: u32 = 1;
+
+/// The format of what stands on a pin that a version that reads only [`PLAIN_FORMAT`] would get wrong: secret handles, own labels and
+/// annotations, and a `restart` that names a handle.
+pub const PIN_FORMAT: u32 = 2;
+
+/// The format of a Migration that has ended and is stored without its journal. An earlier version would take any change of its spec, a
+/// control field too, for a request to move the workload once more.
+pub const ENDED_FORMAT: u32 = 3;
 
 /// The namespace of cutover's own objects in the Karmada API server; nothing in it goes to members.
 pub const OWN_NAMESPACE: &str = "cutover-system";

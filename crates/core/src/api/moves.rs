@@ -274,7 +274,7 @@ pub struct MovesStatus<S> {
     /// How many more stay than are listed.
     #[serde(skip_serializing_if = "is_none")]
     pub more_stays: u32,
-    /// What cutover needs in order to go on after a restart. Nobody else is to read or write it.
+    /// What cutover needs in order to go on after a restart. No other client may read or write it.
     pub journal: Option<MovesJournal<S>>,
 }
 
@@ -362,7 +362,7 @@ pub struct Move {
     /// What Preflight of its Migration would come to has been looked at.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub checked: bool,
-    /// What stands in its way, as far as that can be seen before it begins.
+    /// What blocks it, as far as that can be seen before it begins.
     pub blocked: Option<Finding>,
     /// The name of the object that carries it out: a Migration in the workload's namespace, or a `WorkloadRebalancer`. Of an
     /// eviction: what the binding is marked with.

@@ -47,12 +47,16 @@ pub struct WorkloadProfileSpec {
     /// Lets a copy run that was never deployed.
     pub start: Vec<PatchOp>,
     /// Lets a copy run that was deployed before: it restores from its own status. Where `${captured.NAME}` stands here, it is started
-    /// again with the handle that its own stop has left: a source that was told to stop and has not left it yet, such as when a move
+    /// again with the handle that its own stop has left: a source that got the order to stop and has not left it yet, such as when a move
     /// is aborted, has to stop before it runs again.
     pub restart: Vec<PatchOp>,
     /// Lets a copy run that was deployed before, from a handle other than its own.
     #[serde(default)]
     pub restart_from: Vec<PatchOp>,
+    /// A copy that was deployed before can't be started from a handle other than its own. Where a roll back has to do that, it deletes
+    /// the stopped copy, and the one that Karmada creates in its place starts with `start`.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub recreate_for_handle: bool,
     /// Fields that may vanish with the pin without restarting the workload; JSON pointers.
     #[serde(default)]
     pub ignored_on_removal: Vec<String>,
@@ -198,6 +202,9 @@ pub struct LastKnownRule {
     pub from: Option<HandleObjects>,
     /// Where the handle stands in the object.
     pub json_path: String,
+    /// Has no effect. Profiles of version 0.1.0 may have it.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub required: bool,
     /// CEL over `object`: the handle is complete, and can be used in another cluster.
     pub valid_when: Option<String>,
     /// When the state was saved: a JSONPath of a time, or of milliseconds since 1970. Absent for objects beside the copy: their

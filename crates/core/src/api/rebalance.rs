@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 use super::Intent;
 use super::moves::{MovesRank, MovesSpec, MovesStatus, moves_rank};
 
-/// Asks for workloads to be spread anew, within what their policies allow.
+/// Asks for workloads to be redistributed, within what their policies allow.
 #[derive(CustomResource, Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[kube(
     group = "cutover.dev",

@@ -14,8 +14,8 @@ use super::common::phase_common_journal;
 use super::intent::common_rank;
 use super::lifecycle::lifecycle;
 use super::{
-    BindingId, Common, Fence, Intent, Lifecycle, OnFailure, PinState, Progress, Standing, TimeSpan, Window,
-    WorkloadRef,
+    BindingId, Common, Fence, Floor, Intent, Lifecycle, OnFailure, PinState, Progress, Standing, TimeSpan,
+    Window, WorkloadRef,
 };
 use cutover_karmada::name::ClusterName;
 
@@ -60,9 +60,8 @@ pub struct ReplicaShiftSpec {
     pub percentages: Vec<u32>,
     /// How many ready replicas there must be at least, in all clusters together: a share of those at the start, such as
     /// `100%`, or a number.
-    #[serde(default = "whole")]
-    #[schemars(regex(pattern = r"^([0-9]{1,2}%|100%|[0-9]{1,6})$"))]
-    pub floor: String,
+    #[serde(default = "all_replicas")]
+    pub floor: Floor,
     /// What it stops for between steps.
     #[serde(default, skip_serializing_if = "Pause::is_none")]
     pub pause: Pause,
@@ -157,8 +156,8 @@ pub struct ShiftApproval {
     pub by: Option<String>,
 }
 
-fn whole() -> String {
-    "100%".to_owned()
+fn all_replicas() -> Floor {
+    Floor::ALL
 }
 
 fn ten_minutes() -> TimeSpan {
@@ -187,7 +186,7 @@ fn ten_minutes() -> TimeSpan {
 pub enum ShiftPhase {
     #[default]
     Pending,
-    /// Nothing is written: what could stand in the way is looked for.
+    /// Nothing is written: cutover checks what could block it.
     Preflight,
     /// The scheduler is kept off, and a pin says how many replicas each cluster has.
     Hold,
@@ -233,7 +232,7 @@ pub struct ReplicaShiftStatus {
     pub ready: Option<u32>,
     /// The fewest that were seen ready since it began.
     pub lowest: Option<u32>,
-    /// What cutover needs in order to go on after a restart. Nobody else is to read or write it.
+    /// What cutover needs in order to go on after a restart. No other client may read or write it.
     pub journal: Option<ShiftJournal>,
 }
 
@@ -258,7 +257,7 @@ pub struct ShiftJournal {
     /// The target is not one of them, and is added.
     #[serde(default)]
     pub expands: bool,
-    /// Digest of the placement at the start: what the scheduler has decided by it, it doesn't decide anew.
+    /// Digest of the placement at the start: what the scheduler has decided by it, it doesn't decide again.
     pub placement: String,
     /// The replicas that the template has; on the control plane, those that it had.
     pub template_replicas: u32,

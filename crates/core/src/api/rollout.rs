@@ -282,7 +282,7 @@ pub struct RolloutStatus {
     pub revisions: Vec<RolloutRevision>,
     /// The change in Git that was undone and stays unapplied until a commit changes it.
     pub held_back: Option<HeldBack>,
-    /// What cutover needs in order to go on after a restart. Nobody else is to read or write it.
+    /// What cutover needs in order to go on after a restart. No other client may read or write it.
     pub journal: Option<RolloutJournal>,
 }
 

@@ -44,7 +44,7 @@ pub struct RolloutPolicySpec {
     #[serde(default = "five", skip_serializing_if = "is_five")]
     #[schemars(range(min = 1))]
     pub max_parallel: u32,
-    /// What is said to single workloads, as to a Rollout of their own.
+    /// Controls of single workloads, as those of a Rollout of their own.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub controls: Vec<WorkloadControls>,
     /// Releases no more clusters for any of them, and goes on when taken away.
@@ -77,7 +77,7 @@ pub struct WorkloadSelector {
     pub label_selector: Option<String>,
 }
 
-/// What is said to one of the workloads.
+/// The controls of one of the workloads.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct WorkloadControls {
     /// The kind of the workload.

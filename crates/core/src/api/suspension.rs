@@ -142,7 +142,7 @@ pub enum SuspensionPhase {
     Suspending,
     /// Nothing goes out.
     Suspended,
-    /// What was kept back is about to go out.
+    /// What was held is about to be released.
     Resuming,
     Completed,
     Failed,
@@ -180,7 +180,7 @@ pub struct SuspensionStatus {
     /// Fields that are changed again and again, and by whom.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub contested: Vec<Contested>,
-    /// What cutover needs in order to go on after a restart. Nobody else is to read or write it.
+    /// What cutover needs in order to go on after a restart. No other client may read or write it.
     pub journal: Option<SuspensionJournal>,
 }
 

@@ -1,10 +1,12 @@
 //! When an intent may begin: a span of time, and hours of the week within it. All times are UTC.
 
+use std::borrow::Cow;
 use std::fmt;
+use std::str::FromStr;
 
 use jiff::civil::{self, Time};
 use jiff::{SignedDuration, Timestamp, ToSpan, tz::TimeZone};
-use schemars::JsonSchema;
+use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::{Deserialize, Serialize};
 use serde_with::skip_serializing_none;
 
@@ -26,11 +28,9 @@ pub struct Window {
 #[serde(deny_unknown_fields)]
 pub struct Daily {
     /// `HH:MM`, UTC.
-    #[schemars(regex(pattern = r"^([01][0-9]|2[0-3]):[0-5][0-9]$"))]
-    pub from: String,
+    pub from: ClockTime,
     /// `HH:MM`, UTC; not later than `from`: on the next day.
-    #[schemars(regex(pattern = r"^([01][0-9]|2[0-3]):[0-5][0-9]$"))]
-    pub to: String,
+    pub to: ClockTime,
     /// The days on which it opens; none: every day.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub days: Vec<Weekday>,
@@ -99,7 +99,7 @@ impl fmt::Display for Window {
 impl Daily {
     /// Returns the first time from `earliest` on at which the hours hold.
     fn next(&self, earliest: Timestamp) -> Option<Timestamp> {
-        let (from, to) = (clock(&self.from)?, clock(&self.to)?);
+        let (from, to) = (self.from.0, self.to.0);
         let long = to.duration_since(from);
         let long = if long <= SignedDuration::ZERO {
             long + SignedDuration::from_hours(24)
@@ -127,10 +127,64 @@ impl Weekday {
     }
 }
 
-/// Reads `HH:MM`; the schema has refused everything else.
-fn clock(text: &str) -> Option<Time> {
-    let (hour, minute) = text.split_once(':')?;
-    Time::new(hour.parse().ok()?, minute.parse().ok()?, 0, 0).ok()
+/// An hour and a minute of a day, written `HH:MM`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(try_from = "String", into = "String")]
+pub struct ClockTime(Time);
+
+/// What isn't an hour and a minute.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{0:?} is not a time of day such as 22:00")]
+pub struct NotAClockTime(String);
+
+impl ClockTime {
+    /// What the CRDs take, and nothing that [`FromStr`] doesn't.
+    pub const PATTERN: &str = r"^([01][0-9]|2[0-3]):[0-5][0-9]$";
+}
+
+impl FromStr for ClockTime {
+    type Err = NotAClockTime;
+
+    fn from_str(text: &str) -> Result<Self, NotAClockTime> {
+        let time = Time::strptime("%H:%M", text).ok().map(Self);
+        // Fewer digits would be read, too.
+        let exact = time.filter(|time| time.to_string() == text);
+        exact.ok_or_else(|| NotAClockTime(text.to_owned()))
+    }
+}
+
+impl TryFrom<String> for ClockTime {
+    type Error = NotAClockTime;
+
+    fn try_from(text: String) -> Result<Self, NotAClockTime> {
+        text.parse()
+    }
+}
+
+impl From<ClockTime> for String {
+    fn from(time: ClockTime) -> Self {
+        time.to_string()
+    }
+}
+
+impl fmt::Display for ClockTime {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{:02}:{:02}", self.0.hour(), self.0.minute())
+    }
+}
+
+impl JsonSchema for ClockTime {
+    fn inline_schema() -> bool {
+        true
+    }
+
+    fn schema_name() -> Cow<'static, str> {
+        "ClockTime".into()
+    }
+
+    fn json_schema(_: &mut SchemaGenerator) -> Schema {
+        json_schema!({"type": "string", "pattern": Self::PATTERN})
+    }
 }
 
 #[cfg(test)]
@@ -144,8 +198,8 @@ mod tests {
     fn nightly(days: Vec<Weekday>) -> Window {
         Window {
             daily: Some(Daily {
-                from: "22:00".to_owned(),
-                to: "04:00".to_owned(),
+                from: "22:00".parse().unwrap(),
+                to: "04:00".parse().unwrap(),
                 days,
             }),
             ..Window::default()
@@ -179,6 +233,16 @@ mod tests {
         let next = Opening::At(time("2026-01-08T22:00:00Z"));
         assert_eq!(window.at(time("2026-01-02T04:00:00Z")), next);
         assert_eq!(window.at(time("2026-01-02T23:00:00Z")), next);
+    }
+
+    #[test]
+    fn a_time_of_day_is_four_digits() {
+        for text in ["", "7:00", "24:00", "12:60", "12:5", "12:05:00", "noon"] {
+            assert_eq!(text.parse::<ClockTime>(), Err(NotAClockTime(text.to_owned())));
+        }
+        for text in ["00:00", "07:05", "23:59"] {
+            assert_eq!(text.parse::<ClockTime>().unwrap().to_string(), text);
+        }
     }
 
     #[test]

@@ -16,14 +16,14 @@ use crate::manifest::{self, Limits};
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields, default)]
 pub struct Status {
-    /// `cutover-status` if nothing is said; the branch that is synced, if only a directory is named. Another name than
+    /// `cutover-status` by default; the branch that is synced, if only a directory is named. Another name than
     /// `cutover-status` or `cutover-status-…` has to be allowed by `cutover run --status-branch`.
     pub branch: Option<String>,
     /// A folder of the branch, under which everything is put. One of the branch that is synced is never synced itself.
     pub directory: Option<String>,
-    /// How often at most a commit is made while things move. What ends or fails is told at once.
+    /// How often at most a commit is made while things move. What ends or fails is committed at once.
     pub every: Interval,
-    /// After how many days commits become one, so that the branch stays small; they stay for ever if nothing is said. The
+    /// After how many days commits become one, so that the branch stays small; by default they stay for ever. The
     /// files stay either way.
     #[schemars(range(min = 1, max = 36500))]
     pub keep_days: Option<u32>,

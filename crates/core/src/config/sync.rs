@@ -17,13 +17,14 @@ use crate::manifest::{self, Limits};
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct Sync {
-    /// Names the sync in status, and the set of what it applied. Under another name it takes its objects along.
+    /// Lower-case letters, digits and `-`. Names the sync in status, and the set of what it applied. Under another name it takes its
+    /// objects along.
     #[schemars(length(min = 1, max = 63))]
     pub name: String,
     /// A folder, relative to the root. A file that is in the folders of several syncs belongs to the innermost.
     #[serde(default = "root")]
     pub path: String,
-    /// Files that are left out: `*` within a name, `**` across folders, relative to `path`.
+    /// Patterns of files to leave out, relative to `path`: `*` within a name, `**` across folders; without `/`, a name in any folder.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub exclude: Vec<String>,
     /// The namespace of objects that name none.
@@ -36,11 +37,11 @@ pub struct Sync {
     pub depends_on: Vec<String>,
     /// How long a wave waits for the objects of the one before to be healthy, for instance `5m`. None: it doesn't wait.
     pub wait: Option<Interval>,
-    /// Whether fields that other managers own are taken over. The annotation `cutover.dev/force` says it of one object.
+    /// Whether fields that other managers own are taken over. The annotation `cutover.dev/force` overrides it for one object.
     #[serde(default, skip_serializing_if = "is_default")]
     pub force: bool,
     /// Whether an object is deleted and recreated when a field changes that can't be changed. The annotation
-    /// `cutover.dev/recreate` says it of one object.
+    /// `cutover.dev/recreate` overrides it for one object.
     #[serde(default, skip_serializing_if = "is_default")]
     pub recreate: bool,
     /// Whether objects that Git no longer has are deleted. The annotation `cutover.dev/keep` keeps one.
@@ -119,7 +120,8 @@ pub struct Gate {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields, default)]
 pub struct Migrations {
-    /// The annotation `cutover.dev/migrations` says it of one policy, or of one workload: `auto` or `manual`.
+    /// Whether such a change sets Migrations off. The annotation `cutover.dev/migrations` overrides it for one policy, or for one workload:
+    /// `auto` or `manual`.
     pub mode: MigrationsMode,
     /// How many of the Migrations that this sync sets off are under way at the same time.
     #[schemars(range(min = 1))]
@@ -259,7 +261,7 @@ pub enum UnknownKinds {
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields, default)]
 pub struct Drift {
-    /// The annotation `cutover.dev/drift` says it of one object: `correct`, `warn` or `ignore`.
+    /// What is done about manual changes. The annotation `cutover.dev/drift` overrides it for one object: `correct`, `warn` or `ignore`.
     pub mode: DriftMode,
     /// Differences that are left alone, whatever the mode.
     #[serde(skip_serializing_if = "Vec::is_empty")]
@@ -273,7 +275,7 @@ pub enum DriftMode {
     Correct,
     /// It is reported only, until the object changes in Git.
     Warn,
-    /// Nobody is told, until the object changes in Git.
+    /// It is neither corrected nor reported, until the object changes in Git.
     Ignore,
 }
 

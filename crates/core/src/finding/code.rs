@@ -110,7 +110,7 @@ rules! {
     AppliedTwice = 151, "applied-twice", Warning, "An object in the repository carries the marks of another tool that applies it.";
     StatusBranch = 152, "status-branch", Warning, "cutover.yaml names a status branch that a reconciler refuses unless a flag allows it.";
     UnknownAnnotation = 153, "unknown-annotation", Warning, "An annotation of cutover has a name or a value that means nothing.";
-    AmbiguousProfile = 161, "ambiguous-profile", Warning, "Several profiles of the repository are for one kind: the first by name is used.";
+    AmbiguousProfile = 161, "ambiguous-profile", Error, "Several profiles of the repository are for one kind: an intent that names none of them does not start.";
     BadPatch = 162, "bad-patch", Error, "A patch of a profile can't be written, or a profile of a workload with state has none that holds or stops it.";
     UnknownPath = 163, "unknown-path", Error, "A profile reads or writes a field that the schema of its kind doesn't have.";
     WrongType = 164, "wrong-type", Error, "An expression of a profile is neither true nor false, or a profile compares or writes a value of another type than the schema of its kind says.";

@@ -5,6 +5,8 @@
 
 mod told;
 
+use std::collections::BTreeMap;
+
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
@@ -14,8 +16,8 @@ use super::driven::{self, OVERTAKEN_ANNOTATION, SYNC_ANNOTATION};
 use super::effect::{add, remove, segment, test};
 use super::record::digest;
 use crate::api::{
-    self, CORDON_PREFIX, EvacuationSpec, Intent, MovesApproval, MovesGate, MovesPhase, MovesSpec, Selection,
-    TaintMatch, Unmovable, WAITS_ANNOTATION, WaitCode,
+    self, CORDON_PREFIX, EvacuationSpec, Intent, MovesGate, MovesPhase, MovesSpec, Selection, TaintMatch,
+    Unmovable, WAITS_ANNOTATION,
 };
 use crate::config::{EvacuationCause, Evacuations, EvacuationsMode};
 use cutover_karmada::name::{ClusterName, ObjectKey};
@@ -589,30 +591,24 @@ fn changed(evacuation: &Value, patch: Vec<Value>, why: &str) -> Change {
 }
 
 /// Returns whether a change of a member cluster has set an intent off: no file asks for it.
-pub fn is_set_off(evacuation: &Value) -> bool {
+fn is_set_off(evacuation: &Value) -> bool {
     cluster_of(evacuation).is_some()
 }
 
-/// Returns the patch by which a person ends a wait of an Evacuation that no file asks for, if only a person does.
-pub fn by_a_person(wait: WaitCode, attempt: u32) -> Option<Value> {
-    match wait {
-        WaitCode::Approval => {
-            let approval = MovesApproval {
-                phase: MovesPhase::Moving,
-                attempt,
-                by: None,
-            };
-            Some(json!({"spec": {"approvals": [approval]}}))
-        }
-        WaitCode::Pause => Some(json!({"spec": {"paused": false}})),
-        _ => None,
-    }
+/// Returns whether the annotations of an Evacuation of this name say the same.
+pub(super) fn is_noted_in(annotations: &BTreeMap<String, String>, name: &str) -> bool {
+    let noted = annotations.get(CLUSTER_ANNOTATION);
+    noted.is_some_and(|noted| uid_in(noted, name).is_some())
 }
 
 /// Returns the uid of the cluster that has set an Evacuation off. A copy under another name is a person's.
 fn cluster_of(evacuation: &Value) -> Option<&str> {
-    let (uid, name) = annotation(evacuation, CLUSTER_ANNOTATION)?.split_once(' ')?;
-    (name == name_of(evacuation)).then_some(uid)
+    uid_in(annotation(evacuation, CLUSTER_ANNOTATION)?, name_of(evacuation))
+}
+
+fn uid_in<'a>(annotation: &'a str, of: &str) -> Option<&'a str> {
+    let (uid, name) = annotation.split_once(' ')?;
+    (name == of).then_some(uid)
 }
 
 /// Returns whether an Evacuation is to be reckoned with.

@@ -304,6 +304,21 @@ mod tests {
     }
 
     #[test]
+    fn of_a_stateful_set_its_service_is_found() {
+        let spec = |service: Value| {
+            json!({
+                "serviceName": service, "replicas": 3, "selector": {"matchLabels": {"app": "db"}},
+                "template": {"spec": {"containers": [{"name": "main", "envFrom": [{"secretRef": {"name": "db"}}]}]}},
+            })
+        };
+        let names = found("apps/v1", "StatefulSet", spec(json!("db")));
+        assert_eq!(names, ["Secret db", "Service db"]);
+        // It need not have one.
+        let names = found("apps/v1", "StatefulSet", spec(json!("")));
+        assert_eq!(names, ["Secret db"]);
+    }
+
+    #[test]
     fn of_a_session_job_the_session_cluster_is_found() {
         let spec = json!({
             "deploymentName": "session",

@@ -9,7 +9,7 @@
 
 mod choice;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashMap};
 
 use jiff::Timestamp;
 use serde::Deserialize;
@@ -17,7 +17,7 @@ use serde_json::{Value, json};
 
 use super::child;
 use super::effect::{add, segment};
-use super::gate::{Fate, Ground, Loss, Refusal, Tenant};
+use super::gate::{Fate, Ground, Loss, Refusal, Tenant, Write};
 use super::record::digest;
 use crate::api::{self, Intent, MigrationSpec, Phase, PolicyName, WorkloadRef};
 use crate::config::{Migrations, MigrationsMode};
@@ -36,6 +36,8 @@ const POLICY_ANNOTATION: &str = "cutover.dev/policy";
 const SUCCESSOR_ANNOTATION: &str = "cutover.dev/successor";
 /// The digest of the placement that Git asked for; by earlier versions of the selectors, too.
 const PLACEMENT_ANNOTATION: &str = "cutover.dev/placement";
+/// That placement itself, as JSON, where the workload stays with its policy: what is applied once more when Git has changed meanwhile.
+const AGREED_ANNOTATION: &str = "cutover.dev/agreed-placement";
 
 /// On such an intent: it is rolled back because what set it off is so no more, and why; `true` by earlier versions.
 pub(super) const OVERTAKEN_ANNOTATION: &str = "cutover.dev/overtaken";
@@ -49,6 +51,8 @@ pub const PLACED_OTHERWISE: &str = "the policy that was to take the workload up 
 /// Why a Migration is rolled back that would only wait for another one.
 pub const COMES_AFTER: &str = "another Migration of the workload comes first";
 
+/// How many bytes of JSON a placement may take that is noted.
+const MOST_OF_A_PLACEMENT: usize = 16 * 1024;
 /// How many characters of a reason that an annotation gives are shown.
 const MOST_OF_A_REASON: usize = 200;
 /// How much of the name of a workload goes into the name of its Migration.
@@ -86,25 +90,26 @@ pub fn sync_id(repository: &str, name: &str) -> String {
 }
 
 /// Returns the moves that a refused write of a policy calls for, or why a person has to decide. `spec`: as the policy will be; `None`: it
-/// is deleted. `to_be`: the policy that will place a workload when all of Git is carried out; `goes`: whether one is deleted by then.
+/// is deleted. `to_be`: the policy that will place a workload when all of Git is carried out; `goes`: whether one that has a workload is
+/// deleted by then, or lets it go.
 pub fn called_for(
     ground: &Ground,
     refusal: &Refusal,
     (policy, spec): (&PolicyName, Option<&PropagationSpec>),
     settings: &Migrations,
     mut to_be: impl FnMut(&Tenant) -> Option<PolicyName>,
-    goes: impl Fn(&PolicyName) -> bool,
+    goes: impl Fn(&Tenant, &PolicyName) -> bool,
 ) -> Result<Vec<Called>, String> {
-    let mut choice = Choice::new(ground);
+    let (mut choice, tenants) = (Choice::new(ground), tenants_by_workload(ground));
     let each = refusal.losses.iter().map(|loss| {
-        let tenant = ground
-            .tenants
-            .iter()
-            .find(|tenant| tenant.workload == loss.workload);
-        let tenant = tenant.ok_or("it is not known how it runs now")?;
+        let tenant = *tenants
+            .get(&loss.workload)
+            .ok_or("it is not known how it runs now")?;
         let of = |why: String| format!("{}: {why}", loss.workload);
         let (by, then) = ground
-            .placing(tenant, (policy, spec), settings.preemption, &goes)
+            .placing(tenant, (policy, spec), settings.preemption, |own| {
+                goes(tenant, own)
+            })
             .map_err(of)?
             .ok_or_else(|| of("no policy would place it".to_owned()))?;
         if !loss.is_by(then) {
@@ -188,6 +193,47 @@ fn called(
     })
 }
 
+/// Of a thousand workloads each is looked up once.
+fn tenants_by_workload(ground: &Ground) -> HashMap<&ObjectKey, &Tenant> {
+    let tenants = ground.tenants.iter();
+    tenants.map(|tenant| (&tenant.workload, tenant)).collect()
+}
+
+/// Returns whether a refused change of a policy sets off a Migration for every workload that it would move.
+pub fn are_automatic(settings: &Migrations, policy: &Value, ground: &Ground, refusal: &Refusal) -> bool {
+    let tenants = tenants_by_workload(ground);
+    let template_of = |loss: &Loss| tenants.get(&loss.workload).map(|tenant| &tenant.template);
+    let mut losses = refusal.losses.iter();
+    losses.all(|loss| is_automatic(settings, policy, template_of(loss)))
+}
+
+/// Returns whether the placement that committed Migrations have carried out is applied before the one that Git asks for by now: they end
+/// with it, and the other one would be held back for as long as they don't. An error says why it can't be applied.
+///
+/// `moved`: the workloads of these Migrations.
+pub fn goes_first(
+    ground: &Ground,
+    policy: &PolicyName,
+    (agreed, wanted): (&PropagationSpec, &PropagationSpec),
+    moved: &[ObjectKey],
+) -> Result<bool, String> {
+    let is_moved = |workload: &ObjectKey| moved.contains(workload);
+    let waits = |tenant: &Tenant| tenant.in_hand.is_some() && is_moved(&tenant.workload);
+    if !ground.tenants.iter().any(waits) {
+        return Ok(false);
+    }
+    let write = |spec: &PropagationSpec| Write::Policy(policy.clone(), Some(Box::new(spec.clone())));
+    let mut then = ground.clone();
+    // Git asks for it no more: no annotation accepts what it costs, and what may have state is not moved for it.
+    let passed = then.pass(&write(agreed), None);
+    let doubts = passed.map_err(|refusal| refusal.to_string())?;
+    if let Some(told) = doubts.told() {
+        return Err(told);
+    }
+    let is_held = |refusal: Refusal| refusal.losses.iter().any(|loss| is_moved(&loss.workload));
+    Ok(then.judge(&write(wanted), None).is_err_and(is_held))
+}
+
 /// Returns whether a change of a policy sets off the Migration of a workload: the workload's annotation counts before the
 /// policy's, and that before what the sync says.
 pub fn is_automatic(settings: &Migrations, policy: &Value, template: Option<&Value>) -> bool {
@@ -226,6 +272,7 @@ pub fn migration(called: &Called, cause: Cause<'_>, settings: &Migrations, now: 
         (POLICY_ANNOTATION, key_text(cause.policy)),
         (PLACEMENT_ANNOTATION, placement_digest(cause.wanted)),
     ]);
+    annotations.extend(agreed_annotation(called, cause.wanted));
     json!({
         "apiVersion": api::API_VERSION,
         "kind": "Migration",
@@ -250,10 +297,22 @@ fn successor_annotation(called: &Called) -> BTreeMap<&'static str, String> {
         .collect()
 }
 
+/// What says on a Migration what its policy is to say when it is committed.
+fn agreed_annotation(called: &Called, wanted: &Value) -> Option<(&'static str, String)> {
+    let stays = called.successor.is_none();
+    let placement = wanted.pointer("/spec/placement").filter(|_| stays)?.to_string();
+    (placement.len() <= MOST_OF_A_PLACEMENT).then_some((AGREED_ANNOTATION, placement))
+}
+
 /// Returns the policy that takes a workload up with the change that has set its Migration off, if that isn't its own. `annotations`: the
 /// Migration's.
 pub fn successor_in(annotations: &BTreeMap<String, String>) -> Option<PolicyName> {
     named(annotations.get(SUCCESSOR_ANNOTATION)?)
+}
+
+/// Returns the policy whose change has set a Migration off. `annotations`: the Migration's.
+pub(super) fn policy_in(annotations: &BTreeMap<String, String>) -> Option<PolicyName> {
+    named(annotations.get(POLICY_ANNOTATION)?)
 }
 
 fn spec(called: &Called, settings: &Migrations) -> MigrationSpec {
@@ -323,6 +382,23 @@ impl<'a> Driven<'a> {
     /// Returns whether it counts against the moves that may be under way at once: one that is committed only waits for the policy.
     pub fn is_under_way(&self) -> bool {
         !self.phase().is_terminal() && self.phase() != Phase::Cleanup
+    }
+
+    /// Returns whether it is committed and offers no word, by which a person might bring the workload back: a placement may be all
+    /// that it needs to end.
+    pub fn awaits_placement(&self) -> bool {
+        let offers = self.migration.pointer("/status/waitingFor/offers");
+        let asks = offers
+            .and_then(Value::as_array)
+            .is_some_and(|offers| !offers.is_empty());
+        self.phase() == Phase::Cleanup && !asks
+    }
+
+    /// Returns the placement that it was set off for, of the policy that has the workload; `None`: that isn't noted in full.
+    pub fn agreed(&self) -> Option<Value> {
+        let placement: Value = serde_json::from_str(annotation(self.migration, AGREED_ANNOTATION)?).ok()?;
+        let said = annotation(self.migration, PLACEMENT_ANNOTATION)?;
+        (placement.is_object() && said == digest(&placement)).then_some(placement)
     }
 
     /// Returns whether it moves a workload as called for, by the same placement: where that leaves several clusters open, to any of
@@ -422,8 +498,33 @@ impl<'a> Driven<'a> {
     }
 }
 
-/// Returns whether a Migration, whoever asked for it, is about the workload that is to move.
-pub fn is_about(migration: &Value, called: &Called) -> bool {
+/// Migrations by the namespace and name of their workloads: of a thousand moves that a policy calls for, each is compared with few.
+#[derive(Debug)]
+pub struct MigrationsByWorkload<'a>(HashMap<(Option<&'a str>, Option<&'a str>), Vec<&'a Value>>);
+
+impl<'a> MigrationsByWorkload<'a> {
+    pub fn of(migrations: impl IntoIterator<Item = &'a Value>) -> Self {
+        let mut by_workload: HashMap<_, Vec<_>> = HashMap::new();
+        for migration in migrations {
+            let namespace = migration["metadata"]["namespace"].as_str();
+            let name = migration["spec"]["workload"]["name"].as_str();
+            by_workload.entry((namespace, name)).or_default().push(migration);
+        }
+        Self(by_workload)
+    }
+
+    /// Returns those, whoever asked for them, that are about the workload that is to move.
+    pub fn about<'s>(&'s self, called: &'s Called) -> impl Iterator<Item = &'a Value> + use<'s, 'a> {
+        let key = (
+            Some(called.namespace.as_str()),
+            Some(called.workload.name.as_str()),
+        );
+        let named = self.0.get(&key).into_iter().flatten().copied();
+        named.filter(|migration| is_about(migration, called))
+    }
+}
+
+fn is_about(migration: &Value, called: &Called) -> bool {
     is_of(migration, &called.workload, Some(&called.namespace))
 }
 

@@ -661,7 +661,9 @@ impl Ground {
         // Without a policy a binding stays as it is.
         let then = then?;
         let same = now.is_some_and(|now| now.placement == then.placement);
-        let is_applied = tenant.binding.spec.placement.as_ref() == Some(&then.placement);
+        // What is in hand waits for a placement that keeps it, and that may be on its way to the binding.
+        let is_applied =
+            tenant.in_hand.is_none() && tenant.binding.spec.placement.as_ref() == Some(&then.placement);
         if same || is_applied {
             return None;
         }
@@ -676,7 +678,8 @@ impl Ground {
     }
 
     /// Returns the policy that places a workload once one has `changed` to another, or is gone; or why it isn't certain which one
-    /// does. `preempts`: Karmada is said to let one take it from another. The workload's own one doesn't count if it `goes` as well.
+    /// does. `preempts`: Karmada is said to let one take it from another. The workload's own one doesn't count if it `goes` as well, or
+    /// lets go of it.
     pub(crate) fn placing<'a>(
         &'a self,
         tenant: &Tenant,

@@ -27,6 +27,7 @@ pub mod migration;
 mod misfits;
 pub mod moves;
 mod operation;
+pub mod origin;
 pub mod orphan;
 pub mod other_managers;
 pub mod owners;

@@ -54,7 +54,7 @@ pub struct Facts<'a> {
 }
 
 impl Offered {
-    /// Returns whether a copy is the one that it was then, with the spec that it had: the order to run never came.
+    /// Returns whether a copy is the one that it was then, with the spec that it had: no order to run came since.
     pub(super) fn is_of(&self, copy: &Value) -> bool {
         let generation = copy.pointer("/metadata/generation").and_then(Value::as_i64);
         self.uid.as_ref() == Some(&uid(copy)) && generation == Some(self.generation)
@@ -123,6 +123,37 @@ impl Facts<'_> {
             1
         };
         generation == Some(expected) && self.profile.carries_hold(object, self.cluster)
+    }
+
+    /// Proves that a copy whose stop was proved stays stopped, although its operator doesn't say so by now: a reconciliation that fails
+    /// says nothing of the time before. No new order has come, and the pods that it would run in are seen not to be there.
+    ///
+    /// That is enough to spare another copy that runs, and not to let one run.
+    pub(super) fn still_stopped(&self, proved: &Offered) -> Result<String, NotProved> {
+        let (object, read) = self.current()?;
+        let cluster = self.cluster;
+        let no = |why: &str| NotProved::No(format!("{cluster}: {why}"));
+        if !proved.is_of(object) {
+            return Err(no("the copy, or its spec, has changed since its stop was proved"));
+        }
+        if object.pointer("/metadata/deletionTimestamp").is_some() {
+            return Err(no("the copy is being deleted"));
+        }
+        if !self.profile.carries_hold(object, cluster) {
+            return Err(no("the copy does not carry the hold"));
+        }
+        if !self.profile.observed(object)? {
+            return Err(no("its operator has not seen the spec yet"));
+        }
+        if self.profile.spec().no_pods.is_none() {
+            return Err(no("its profile does not say which pods it would have"));
+        }
+        self.no_pods(read)?;
+        Ok(format!(
+            "{cluster}: uid {} unchanged since its stop was proved at generation {}, no pods",
+            uid(object),
+            proved.generation
+        ))
     }
 
     /// Pods count as gone only where the nodes that ran them can be trusted to say so, and when they were looked for after

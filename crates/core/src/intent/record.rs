@@ -116,6 +116,33 @@ pub fn document<I: Intent>(intent: &I) -> Value {
     document
 }
 
+/// Returns the document of a Migration with the whole journal of the attempt, which the record has and the document does not: it is
+/// stored without it after the end. Nothing where that is not so.
+pub fn completed(ours: &Value, recorded: &Value) -> Option<Value> {
+    let is_same =
+        |pointer: &str| ours.pointer(pointer).is_some() && ours.pointer(pointer) == recorded.pointer(pointer);
+    let journal = |of: &Value| Journal::deserialize(of.pointer(JOURNAL)?).ok();
+    // One that was applied again goes on from the record of the one before.
+    let attempt = [
+        "/status/attempt",
+        "/status/startedAt",
+        "/status/journal/binding/uid",
+    ];
+    let is_worth_it = ours["kind"] == Migration::KIND
+        && attempt.into_iter().all(is_same)
+        && recorded.pointer("/status/finishedAt").is_some()
+        && journal(ours).is_some_and(|journal| journal.is_trimmed())
+        && journal(recorded).is_some_and(|journal| !journal.is_trimmed());
+    if !is_worth_it {
+        return None;
+    }
+    let mut completed = ours.clone();
+    *completed.pointer_mut(JOURNAL)? = recorded.pointer(JOURNAL)?.clone();
+    Some(completed)
+}
+
+const JOURNAL: &str = "/status/journal";
+
 /// Returns whether two specs ask for the same operation: control fields never make a new attempt.
 pub fn asks_the_same(one: &MigrationSpec, other: &MigrationSpec) -> bool {
     without_controls(one) == without_controls(other)
@@ -220,6 +247,39 @@ mod tests {
             assert!(text.contains(part), "{text}");
             assert!(!text.contains("C4n4ry"), "{text}");
         }
+    }
+
+    #[test]
+    fn what_the_control_plane_keeps_no_more_of_the_end_stays_on_record() {
+        let status = |text: &str| serde_json::from_str::<MigrationStatus>(text).unwrap();
+        let whole = status(include_str!("../api/ended/completed.json"));
+        let stored = api::Progress::folded(&whole).unwrap();
+        let of = |uid: &str, status: MigrationStatus| {
+            let spec = (*status.journal.as_ref().unwrap().spec).clone();
+            let mut migration = Migration::new("move", spec);
+            migration.metadata.uid = Some(uid.to_owned());
+            migration.status = Some(status);
+            document(&migration)
+        };
+        let recorded = of("a", whole.clone());
+        let mut found = status(&stored.to_string());
+        found.common.revision = Some("later".to_owned());
+        let completed = completed(&of("a", found.clone()), &recorded).unwrap();
+        assert_eq!(completed["status"]["revision"], "later");
+        assert_eq!(completed["status"]["journal"], recorded["status"]["journal"]);
+        assert!(
+            super::completed(&of("b", found.clone()), &recorded).is_some(),
+            "it was applied again"
+        );
+        assert_eq!(super::completed(&recorded, &recorded), None);
+        let trimmed = of("a", found.clone());
+        assert_eq!(super::completed(&trimmed, &trimmed), None);
+        found.common.started_at = found.common.finished_at;
+        assert_eq!(
+            super::completed(&of("a", found), &recorded),
+            None,
+            "it is another attempt"
+        );
     }
 
     #[test]

@@ -3,6 +3,8 @@
 //! Each word of it is answered once. The answer stands in an annotation of cutover's own on the template: it names the Migration
 //! before that is created, and says afterwards that it was. So a request that is left standing is not carried out again.
 
+use std::collections::BTreeMap;
+
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
@@ -237,6 +239,11 @@ fn said(answer: &Answer, what: String) -> Step {
     let at = format!("/metadata/annotations/{}", segment(ANSWER_ANNOTATION));
     let text = serde_json::to_string(answer).unwrap_or_default();
     Step::Answer(vec![add(&at, json!(text))], what)
+}
+
+/// Returns whether a template has asked for a Migration. `annotations`: the Migration's.
+pub(super) fn is_noted_in(annotations: &BTreeMap<String, String>) -> bool {
+    annotations.contains_key(REQUESTED_ANNOTATION)
 }
 
 fn migration(template: &Value, target: &str, name: &str, settings: &Migrations) -> Option<Value> {

@@ -17,7 +17,7 @@ use crate::intent::gate::{
 };
 use crate::manifest::{Manifest, Set};
 use cutover_karmada::name::{ClusterName, Location, ObjectKey};
-use cutover_karmada::{Cluster, ClusterAffinity, Placement, PropagationSpec, meta};
+use cutover_karmada::{Cluster, ClusterAffinity, Placement, PropagationSpec, ResourceSelector, meta};
 
 const POLICY_GROUP: &str = "policy.karmada.io";
 const CLUSTER_GROUP: &str = "cluster.karmada.io";
@@ -77,9 +77,13 @@ impl Asked<'_> {
         let (Some((settings, manifest)), Write::Policy(name, spec)) = (self.moves, &self.write) else {
             return false;
         };
-        let goes = |policy: &PolicyName| {
-            all.iter()
-                .any(|asked| matches!(&asked.write, Write::Policy(name, None) if name == policy))
+        let goes = |tenant: &Tenant, policy: &PolicyName| {
+            all.iter().any(|asked| match &asked.write {
+                Write::Policy(name, spec) if name == policy => spec.as_ref().is_none_or(|spec| {
+                    ResourceSelector::closest(&spec.resource_selectors, &tenant.template).is_none()
+                }),
+                _ => false,
+            })
         };
         let is_move = |loss: &Loss| match &loss.fate {
             Fate::Moves { stops, starts } if stops.len() == 1 => {
@@ -88,7 +92,9 @@ impl Asked<'_> {
             _ => false,
         };
         ground.tenants.iter().all(|tenant| {
-            let by = ground.placing(tenant, (name, spec.as_deref()), settings.preemption, goes);
+            let by = ground.placing(tenant, (name, spec.as_deref()), settings.preemption, |own| {
+                goes(tenant, own)
+            });
             let is_by = |loss: &Loss| matches!(by, Ok(Some((_, spec))) if loss.is_by(spec));
             driven::is_automatic(settings, manifest, Some(&tenant.template))
                 && losses.iter().all(|loss| is_move(loss) && is_by(loss))

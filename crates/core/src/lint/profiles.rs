@@ -1,4 +1,4 @@
-//! Workload profiles: which of several for one kind is used, and patches that can't be written.
+//! Workload profiles: several for one kind, and patches that can't be written.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -29,7 +29,7 @@ fn read(object: &Arc<Manifest>) -> Option<Read> {
     Some((Arc::clone(object), spec))
 }
 
-/// `profiles` come in the order of their names, by which the first is used.
+/// `profiles` come in the order of their names.
 fn ambiguous(profiles: &[Read], findings: &mut Vec<Finding>) {
     let mut used: BTreeMap<GroupKind, (&Arc<Manifest>, usize)> = BTreeMap::new();
     for (object, spec) in profiles {
@@ -48,11 +48,10 @@ fn shadowed(object: &Manifest, index: usize, kind: &GroupKind, first: (&Arc<Mani
     let place = |index| format!("/spec/appliesTo/kinds/{index}");
     let (used, at) = first;
     let message = format!(
-        "{} is for {kind}, and so is {} ({}): by the order of their names {} is used, unless an intent names a profile",
+        "{} is for {kind}, and so is {} ({}): an intent that names no profile does not start",
         object.key,
         used.key,
         used.location(&place(at)),
-        used.key.name,
     );
     let finding = Finding::new(Code::AmbiguousProfile, object.location(&place(index)), message);
     finding.hint("take the kind out of one of them, or name a profile in spec.profile of every intent")

@@ -853,12 +853,12 @@ fn expressions_of_profiles_are_compiled() {
 }
 
 #[test]
-fn of_two_profiles_for_one_kind_it_is_reported_which_is_used() {
+fn two_profiles_for_one_kind_are_reported() {
     let second = PROFILE
         .replace("name: queue", "name: broker")
         .replace("[Queue]", "[Broker, Queue]");
     insta::assert_snapshot!(check_text(&format!("{PROFILE}---\n{second}")), @r"
-    warning[CUT0161]: WorkloadProfile queue is for Queue.example.org, and so is WorkloadProfile broker (a.yaml:23:51): by the order of their names broker is used, unless an intent names a profile
+    error[CUT0161]: WorkloadProfile queue is for Queue.example.org, and so is WorkloadProfile broker (a.yaml:23:51): an intent that names no profile does not start
       --> a.yaml:5:43
     hint: take the kind out of one of them, or name a profile in spec.profile of every intent
     ");

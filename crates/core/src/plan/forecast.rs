@@ -14,7 +14,7 @@ use cutover_karmada::name::{ClusterName, ObjectKey};
 #[serde(rename_all = "camelCase")]
 pub struct Forecast {
     pub outcome: Outcome,
-    /// Why it would wait or be refused, why there is nothing to do, or why nobody knows.
+    /// Why it would wait or be refused, why there is nothing to do, or why that is unknown.
     pub because: Vec<String>,
     /// What would be done, one after the other.
     pub steps: Vec<ForecastStep>,
@@ -44,7 +44,7 @@ pub struct ForecastMove {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub enum Outcome {
-    /// Nothing stands in its way.
+    /// Nothing blocks it.
     Begins,
     /// There is nothing to do at present.
     Nothing,

@@ -121,7 +121,7 @@ impl Catalog {
         let because = if entry.is_built_in {
             "a profile of the repository replaces a built-in one"
         } else {
-            "of several in the repository the first by name is used"
+            "of several in the repository the first by name is used, and an intent has to name one"
         };
         let at = used.location("/spec/appliesTo");
         Ok(Some(format!("{} ({at}) is used: {because}", used.name)))
@@ -184,7 +184,7 @@ mod tests {
         assert_eq!(why("web-a"), "");
         assert_eq!(
             why("web-b"),
-            "web-a (a.yaml:20:14) is used: of several in the repository the first by name is used"
+            "web-a (a.yaml:20:14) is used: of several in the repository the first by name is used, and an intent has to name one"
         );
         assert!(why("deployment").ends_with("a profile of the repository replaces a built-in one"));
         let other = GroupKind::new("example.org", "Valve");

@@ -21,7 +21,7 @@ use std::sync::{Arc, LazyLock, PoisonError, RwLock};
 use serde_json::Value;
 
 use crate::api::{
-    CaptureRule, Check, NeededObject, PatchOp, Requirement, SecretHandles, WorkloadProfile,
+    CaptureRule, Check, Finding, NeededObject, PatchOp, Requirement, SecretHandles, WorkloadProfile,
     WorkloadProfileSpec, reference,
 };
 use cutover_karmada::LabelSelector;
@@ -319,6 +319,11 @@ impl Profile {
         self.0.spec.restart.iter().any(PatchOp::names_a_handle)
     }
 
+    /// Returns whether a copy that ran before has to be recreated to start from a handle other than its own.
+    pub fn recreates_for_handle(&self) -> bool {
+        self.0.spec.recreate_for_handle
+    }
+
     fn filled<'p>(
         patches: impl IntoIterator<Item = &'p PatchOp>,
         variables: &Variables<'_>,
@@ -589,16 +594,35 @@ pub fn find(
 ) -> Result<Option<WorkloadProfile>, Error> {
     let fits = |profile: &&WorkloadProfile| match name {
         Some(name) => profile.metadata.name.as_deref() == Some(name),
-        None => {
-            let applies_to = &profile.spec.applies_to;
-            applies_to.group == kind.group && applies_to.kinds.contains(&kind.kind)
-        }
+        None => is_for(profile, kind),
     };
     let own = given
         .iter()
         .filter(fits)
         .min_by_key(|profile| &profile.metadata.name);
     Ok(own.or(built_in()?.iter().find(fits)).cloned())
+}
+
+/// Returns the finding about a kind that several of those given are for, where an intent names none: nothing says which one is meant,
+/// and by another one than that a workload may be taken for stopped, or its state be left behind.
+pub fn ambiguous(given: &[WorkloadProfile], name: Option<&str>, kind: &Gvk) -> Option<Finding> {
+    let own = given.iter().filter(|profile| is_for(profile, kind));
+    let mut names: Vec<&str> = own
+        .filter_map(|profile| profile.metadata.name.as_deref())
+        .collect();
+    names.sort_unstable();
+    (name.is_none() && names.len() > 1).then(|| {
+        Finding::new(
+            "AmbiguousProfile",
+            format!("several WorkloadProfiles are for {kind}: {}", names.join(", ")),
+            "take the kind out of all but one of them, or name one in spec.profile",
+        )
+    })
+}
+
+fn is_for(profile: &WorkloadProfile, kind: &Gvk) -> bool {
+    let applies_to = &profile.spec.applies_to;
+    applies_to.group == kind.group && applies_to.kinds.contains(&kind.kind)
 }
 
 #[cfg(test)]

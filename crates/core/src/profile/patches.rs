@@ -72,7 +72,23 @@ fn empty(spec: &WorkloadProfileSpec) -> impl Iterator<Item = Mistake> {
              ranWhen",
         )
     });
-    hold.into_iter().chain(suspend).chain(held)
+    let unheld = (spec.recreate_for_handle && !spec.born_held).then(|| {
+        mistake(
+            "recreateForHandle",
+            "the copy that is created again has to be held until it gets its handle: set bornHeld to true",
+        )
+    });
+    let twofold = (spec.recreate_for_handle && !spec.restart_from.is_empty()).then(|| {
+        mistake(
+            "recreateForHandle",
+            "a copy that is created again starts with start, and not with restartFrom: leave one of them out",
+        )
+    });
+    hold.into_iter()
+        .chain(suspend)
+        .chain(held)
+        .chain(unheld)
+        .chain(twofold)
 }
 
 /// Returns what is wrong with an operation, whatever it is for.
@@ -261,6 +277,19 @@ mod tests {
             "{found:?}"
         );
         assert!(mistakes(|spec| (spec.ran_when, spec.born_held) = (None, false)).is_empty());
+    }
+
+    #[test]
+    fn a_copy_that_is_created_again_is_born_held_and_starts_as_a_first_one() {
+        let found = mistakes(|spec| spec.recreate_for_handle = true);
+        assert_eq!(found.len(), 1, "{found:?}");
+        assert!(found[0].contains("restartFrom"), "{found:?}");
+        let found = mistakes(|spec| {
+            (spec.recreate_for_handle, spec.born_held) = (true, false);
+            spec.restart_from.clear();
+        });
+        assert_eq!(found.len(), 1, "{found:?}");
+        assert!(found[0].contains("bornHeld"), "{found:?}");
     }
 
     #[test]

@@ -231,7 +231,16 @@ fn of_several_profiles_for_one_kind_the_first_by_name_is_found_in_whatever_order
     };
     let (first, second) = (named("a", "FlinkDeployment"), named("b", "FlinkDeployment"));
     let kind = Gvk::new("flink.apache.org/v1beta1", "FlinkDeployment");
-    for given in [[first.clone(), second.clone()], [second, first]] {
+    let own = std::slice::from_ref(&first);
+    assert_eq!(
+        ambiguous(own, None, &kind),
+        None,
+        "the built-in one does not count"
+    );
+    for given in [[first.clone(), second.clone()], [second, first.clone()]] {
+        let found = ambiguous(&given, None, &kind).unwrap();
+        assert!(found.message.ends_with(": a, b"), "{}", found.message);
+        assert_eq!(ambiguous(&given, Some("b"), &kind), None);
         let name = |named| {
             find(&given, named, &kind)
                 .unwrap()

@@ -117,65 +117,13 @@ pub fn long_wait(status: &impl Progress, now: Timestamp) -> Option<EventRecord> 
 }
 
 fn entered(is: &Migration, was: &MigrationStatus) -> Vec<EventRecord> {
-    let status = super::status(is);
-    let phase = status.phase;
+    let phase = super::status(is).phase;
     let why = reason(is).unwrap_or_default();
-    let spent = || {
-        let began = status
-            .common
-            .started_at
-            .or_else(|| status.common.steps.first().map(|step| step.started_at));
-        let took = began
-            .zip(status.common.finished_at)
-            .map(|(from, until)| until.duration_since(from));
-        let down = status.downtime_ms.and_then(|millis| i64::try_from(millis).ok());
-        let parts = [
-            took.map(|took| format!("took {}", duration(took))),
-            down.map(|down| format!("downtime {}", duration(SignedDuration::from_millis(down)))),
-        ];
-        let parts: Vec<String> = parts.into_iter().flatten().collect();
-        parts.join(", ")
-    };
-    let found = |code: &str| {
-        let mut findings = status.common.findings.iter();
-        let finding = findings.find(|finding| finding.code == code);
-        finding.map(|finding| finding.message.clone())
-    };
-    let note = match phase {
-        _ if found("Recorded").is_some() || phase == Phase::EndedBefore => found("Recorded")
-            .or_else(|| found("EndedBefore"))
-            .unwrap_or_default(),
-        Phase::Completed => {
-            let (_, to) = super::route(is);
-            let workload = &is.spec.workload;
-            format!("{} {} moved to {to}; {}", workload.kind, workload.name, spent())
-        }
-        Phase::Failed if untouched(&status) => {
-            "the checks before the first change have found something; nothing was touched".to_owned()
-        }
-        Phase::RolledBack | Phase::Aborted | Phase::Failed => format!("{why}; {}", spent()),
-        Phase::RollingBack => why.clone(),
-        _ => {
-            let evidence = status
-                .common
-                .steps
-                .iter()
-                .rev()
-                .find(|step| step.name == was.phase.name());
-            let evidence = evidence.map(|step| step.evidence.join("; ")).unwrap_or_default();
-            let from = if evidence.is_empty() {
-                String::new()
-            } else {
-                format!(": {evidence}")
-            };
-            format!("{} is done{from}", was.phase)
-        }
-    };
     let warning = matches!(
         phase,
         Phase::RolledBack | Phase::Aborted | Phase::Failed | Phase::RollingBack
     );
-    let mut told = vec![EventRecord::new(warning, phase.name(), &note)];
+    let mut told = vec![EventRecord::new(warning, phase.name(), &note(is, was, &why))];
     if phase == Phase::RollingBack && why.starts_with(LAPSE) {
         told.push(EventRecord::new(
             true,
@@ -188,6 +136,61 @@ fn entered(is: &Migration, was: &MigrationStatus) -> Vec<EventRecord> {
 
 /// How reasons begin when both copies may have been let go for a moment.
 const LAPSE: &str = "SingleWriterLapse";
+
+/// Returns what is said of a phase that has begun. `why`: why it is or was rolled back.
+fn note(is: &Migration, was: &MigrationStatus, why: &str) -> String {
+    let status = super::status(is);
+    let found = |code: &str| {
+        let mut findings = status.common.findings.iter();
+        let finding = findings.find(|finding| finding.code == code);
+        finding.map(|finding| finding.message.clone())
+    };
+    let phase = status.phase;
+    match phase {
+        _ if found("Recorded").is_some() || phase == Phase::EndedBefore => found("Recorded")
+            .or_else(|| found("EndedBefore"))
+            .unwrap_or_default(),
+        Phase::Completed => {
+            let (_, to) = super::route(is);
+            let workload = &is.spec.workload;
+            format!(
+                "{} {} moved to {to}; {}",
+                workload.kind,
+                workload.name,
+                spent(&status)
+            )
+        }
+        Phase::Failed if untouched(&status) => {
+            "the checks before the first change have found something; nothing was touched".to_owned()
+        }
+        Phase::RolledBack | Phase::Aborted | Phase::Failed => format!("{why}; {}", spent(&status)),
+        Phase::RollingBack => why.to_owned(),
+        _ => {
+            let mut steps = status.common.steps.iter().rev();
+            let done = steps.find(|step| step.name == was.phase.name());
+            match done.map(|step| step.evidence.join("; ")).as_deref() {
+                None | Some("") => format!("{} is done", was.phase),
+                Some(evidence) => format!("{} is done: {evidence}", was.phase),
+            }
+        }
+    }
+}
+
+/// Says how long an attempt took, and how long nothing ran.
+fn spent(status: &MigrationStatus) -> String {
+    let first = || status.common.steps.first().map(|step| step.started_at);
+    let began = status.common.started_at.or_else(first);
+    let took = began
+        .zip(status.common.finished_at)
+        .map(|(from, until)| until.duration_since(from));
+    let down = status.downtime_ms.and_then(|millis| i64::try_from(millis).ok());
+    let parts = [
+        took.map(|took| format!("took {}", duration(took))),
+        down.map(|down| format!("downtime {}", duration(SignedDuration::from_millis(down)))),
+    ];
+    let parts: Vec<String> = parts.into_iter().flatten().collect();
+    parts.join(", ")
+}
 
 /// What persons are asked for, or have asked for.
 fn asked(is: &Migration, was: &MigrationStatus) -> Vec<EventRecord> {

@@ -166,7 +166,7 @@ fn plain_many(one: &Many) -> Many {
     Many {
         kind: one.kind,
         name: one.name.clone(),
-        set_off: one.set_off,
+        waits_for_leave: one.waits_for_leave,
         document: escape::without_styles(one.document.clone()),
         status: plain(&one.status),
     }

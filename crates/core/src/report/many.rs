@@ -2,6 +2,7 @@
 
 use std::fmt::Write;
 
+use kube::core::ObjectMeta;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
@@ -16,7 +17,7 @@ use super::told::{BAD, NAME};
 use crate::api::{
     self, Means, Move, MoveState, MovesPhase as Phase, MovesStatus, Progress, Stay, Tally, WaitingFor,
 };
-use crate::intent::{cluster_driven, record};
+use crate::intent::{origin, record};
 use crate::units::{brief, instant};
 use cutover_karmada::name::ClusterName;
 
@@ -25,8 +26,8 @@ use cutover_karmada::name::ClusterName;
 pub struct Many {
     pub kind: &'static str,
     pub name: String,
-    /// A member cluster set it off: there is no file that a command could edit.
-    pub set_off: bool,
+    /// What has set it off has not let it begin: a person has nothing to do yet.
+    pub waits_for_leave: bool,
     /// The object without what doesn't last.
     pub document: Value,
     pub status: MovesStatus<Value>,
@@ -48,7 +49,8 @@ impl Many {
         Some(Self {
             kind,
             name: name.to_owned(),
-            set_off: cluster_driven::is_set_off(object),
+            waits_for_leave: ObjectMeta::deserialize(metadata)
+                .is_ok_and(|meta| origin::waits_for_leave(&meta)),
             document: json!({
                 "apiVersion": api::API_VERSION,
                 "kind": kind,
@@ -85,14 +87,9 @@ impl Many {
 
     /// Returns the command that ends a wait which only a person ends.
     fn next(&self) -> Option<String> {
-        let common = &self.status.common;
-        let wait = common.waiting_for.as_ref()?;
-        let patch = || cluster_driven::by_a_person(wait.code, common.attempt);
-        if let Some(patch) = self.set_off.then(patch).flatten() {
-            return Some(format!(
-                "kubectl patch evacuation {} --type=merge -p '{patch}'",
-                self.name
-            ));
+        let wait = self.status.common.waiting_for.as_ref()?;
+        if self.waits_for_leave {
+            return None;
         }
         command(&self.name, wait)
     }
@@ -313,21 +310,26 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_no_file_asks_for_is_approved_in_the_control_plane() {
-        let next = |annotations: Value| {
+    fn what_a_cluster_has_set_off_is_approved_like_any_other_and_resumed_by_nobody_before_it_may_begin() {
+        let next = |annotations: Value, code: &str| {
             let object = json!({
                 "kind": "Evacuation", "metadata": {"name": "east", "annotations": annotations}, "spec": {"cluster": "east"},
                 "status": {
                     "phase": "Preflight", "attempt": 2,
-                    "waitingFor": {"code": "Approval", "reason": "approval", "since": "2026-01-02T03:04:05Z"},
+                    "waitingFor": {"code": code, "reason": "approval", "since": "2026-01-02T03:04:05Z"},
                 },
             });
-            Many::read(&object).unwrap().summary().next.unwrap()
+            Many::read(&object).unwrap().summary().next
         };
-        assert_eq!(next(json!({})), "cutover approve east");
-        assert_eq!(
-            next(json!({"cutover.dev/cluster-uid": "u1 east"})),
-            r#"kubectl patch evacuation east --type=merge -p '{"spec":{"approvals":[{"phase":"Moving","attempt":2}]}}'"#
-        );
+        let set_off = || json!({"cutover.dev/cluster-uid": "u1 east"});
+        for annotations in [json!({}), set_off()] {
+            let approve = next(annotations.clone(), "Approval");
+            assert_eq!(approve.as_deref(), Some("cutover approve east"));
+            let resume = next(annotations, "Pause");
+            assert_eq!(resume.as_deref(), Some("cutover resume east"));
+        }
+        let mut held = set_off();
+        held["cutover.dev/waits-for-parent"] = json!("true");
+        assert_eq!(next(held, "Pause"), None);
     }
 }

@@ -220,6 +220,38 @@ fn table(page: &mut String, migrations: &[&Migration]) {
 }
 
 fn story(page: &mut String, migration: &Migration, web: Option<&Web>) {
+    let (status, account) = (status(migration), Account::of(migration));
+    begin_story(page, migration, &account, web);
+    if let Some(reason) = &account.reason {
+        let _ = writeln!(page, "> ⏪ Rolled back: {}\n", escape(&brief(reason)));
+    }
+    if let Some(waiting) = &status.common.waiting_for {
+        let _ = writeln!(page, "> ⏳ {}\n", escape(&wait(waiting, false, false)));
+    }
+    if let Some(next) = &account.next {
+        let _ = writeln!(page, "*Next:* {}\n", escape(next));
+    }
+    for finding in &status.common.findings {
+        let _ = writeln!(page, "- ⚠️ {}", escape(&finding_text(finding)));
+    }
+    if !status.common.findings.is_empty() {
+        page.push('\n');
+    }
+    if let Some(chart) = gantt::chart(migration) {
+        page.push_str(&chart);
+        page.push('\n');
+    }
+    if !status.common.steps.is_empty() {
+        page.push_str("| Step | Began | Took | Evidence |\n|---|---|--:|---|\n");
+        for step in &status.common.steps {
+            row(page, step);
+        }
+        page.push('\n');
+    }
+}
+
+/// Writes which migration it is, what it moves where, and what that has taken.
+fn begin_story(page: &mut String, migration: &Migration, account: &Account, web: Option<&Web>) {
     let status = status(migration);
     let (namespace, name) = names(migration);
     let (from, to) = route(migration);
@@ -247,7 +279,6 @@ fn story(page: &mut String, migration: &Migration, web: Option<&Web>) {
     if let (Some(revision), Some(_)) = (revision, web) {
         let _ = write!(page, ", begun at {}", linked(web, &revision, revision.short()));
     }
-    let account = Account::of(migration);
     if let Some(took) = account.took_ms {
         let _ = write!(page, "; took {}", milliseconds(took));
     }
@@ -255,32 +286,6 @@ fn story(page: &mut String, migration: &Migration, web: Option<&Web>) {
         let _ = write!(page, "; downtime {}", milliseconds(downtime));
     }
     page.push_str(".\n\n");
-    if let Some(reason) = &account.reason {
-        let _ = writeln!(page, "> ⏪ Rolled back: {}\n", escape(&brief(reason)));
-    }
-    if let Some(waiting) = &status.common.waiting_for {
-        let _ = writeln!(page, "> ⏳ {}\n", escape(&wait(waiting, false, false)));
-    }
-    if let Some(next) = &account.next {
-        let _ = writeln!(page, "*Next:* {}\n", escape(next));
-    }
-    for finding in &status.common.findings {
-        let _ = writeln!(page, "- ⚠️ {}", escape(&finding_text(finding)));
-    }
-    if !status.common.findings.is_empty() {
-        page.push('\n');
-    }
-    if let Some(chart) = gantt::chart(migration) {
-        page.push_str(&chart);
-        page.push('\n');
-    }
-    if !status.common.steps.is_empty() {
-        page.push_str("| Step | Began | Took | Evidence |\n|---|---|--:|---|\n");
-        for step in &status.common.steps {
-            row(page, step);
-        }
-        page.push('\n');
-    }
 }
 
 /// Returns a revision as a link to its page, where that is known.

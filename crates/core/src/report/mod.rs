@@ -24,6 +24,7 @@ mod many;
 mod markdown;
 mod next;
 mod notice;
+mod plain;
 mod profile;
 mod reconciler;
 mod recorded;

@@ -54,7 +54,7 @@ pub struct Snapshot {
     pub(super) many: Vec<ManySnapshot>,
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub(super) failover_plans: Vec<FailoverSnapshot>,
-    /// What syncs applied and nobody looks after any more.
+    /// What syncs applied and no sync looks after any more.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub(super) left_behind: Vec<LeftSnapshot>,
     /// Workloads with a copy that has not been healthy for a while.

@@ -512,6 +512,14 @@ fn journal(more: serde_json::Value) -> serde_json::Value {
     journal
 }
 
+/// Why one goes back, as its journal has it.
+fn going_back(reason: &str) -> serde_json::Value {
+    journal(json!({"rollBack": {
+        "reason": reason, "fromPhase": "Verify", "since": "2026-03-01T10:00:02Z", "endsAs": "RolledBack",
+        "restart": true, "stage": "Taken",
+    }}))
+}
+
 #[test]
 fn the_worst_is_said_first_and_all_is_well_only_when_nothing_else_is_to_be_said() {
     let down = migration(json!({
@@ -523,8 +531,7 @@ fn the_worst_is_said_first_and_all_is_well_only_when_nothing_else_is_to_be_said(
         "waitingFor": {"code": "Approval", "reason": "approval of Hold", "since": "2026-03-01T10:00:05Z"},
     }));
     let back = migration(json!({
-        "phase": "RolledBack", "attempt": 1, "source": "east",
-        "steps": [step("Verify", "01", Some("02"), &["west: not healthy"])],
+        "phase": "RolledBack", "attempt": 1, "source": "east", "journal": going_back("west: not healthy"),
     }));
     let failed = migration(json!({"phase": "Failed", "attempt": 1}));
     let mut all = overview(vec![back.clone(), failed, waits.clone(), down]);
@@ -680,10 +687,11 @@ fn what_is_still_to_be_deleted_is_said_after_what_waits_for_its_turn() {
 #[test]
 fn what_was_rolled_back_is_told_in_short_and_until_the_workload_has_moved() {
     let ended = |phase: &str, at: &str| {
-        migration(json!({
-            "phase": phase, "attempt": 1, "source": "east", "finishedAt": at,
-            "steps": [step("Verify", "01", Some("02"), &["west: not healthy; pod a: so it is; pod b: as well"])],
-        }))
+        let mut status = json!({"phase": phase, "attempt": 1, "source": "east", "finishedAt": at});
+        if phase == "RolledBack" {
+            status["journal"] = going_back("west: not healthy; pod a: so it is; pod b: as well");
+        }
+        migration(status)
     };
     let back = ended("RolledBack", "2026-03-01T10:00:00Z");
     let said = |all: Vec<Migration>| headline::headline(&overview(all));

@@ -5,6 +5,7 @@ use std::fmt::Write;
 use anstyle::{AnsiColor, Style};
 use jiff::Timestamp;
 
+use super::plain::plain_words;
 use super::status;
 use crate::api::{Finding, Migration, StepRecord};
 use crate::units::{brief, duration};
@@ -44,9 +45,11 @@ pub(super) fn finding_line(finding: &Finding) -> Vec<String> {
 
 /// Returns a step, how long it took and what let it end, as one line: `  ✓ Capture     612 ms  evidence; evidence`.
 ///
-/// `next` is the name of the step after it: one that led to a roll back has failed.
-pub fn step_line(step: &StepRecord, next: Option<&str>) -> String {
-    line(step, next, &took(step, None), &brief(&step.evidence.join("; ")))
+/// `next` is the name of the step after it: one that led to a roll back has failed. `verbose`: with uids, markers and the like.
+pub fn step_line(step: &StepRecord, next: Option<&str>, verbose: bool) -> String {
+    let evidence = brief(&step.evidence.join("; "));
+    let said = if verbose { evidence } else { plain_words(&evidence) };
+    line(step, next, &took(step, None), &said)
 }
 
 /// The same with what is said of it, and with how long one takes that goes on.

@@ -177,7 +177,10 @@ impl Life for KafkaConnect {
             || json!({}),
             |(generation, replicas)| {
                 let conditions = if self.failed {
-                    json!([{"type": "NotReady", "status": "True", "reason": "ReconciliationException"}])
+                    json!([{
+                        "type": "NotReady", "status": "True", "reason": "ReconciliationException",
+                        "message": "the reconciliation failed",
+                    }])
                 } else {
                     self.conditions.shown()
                 };

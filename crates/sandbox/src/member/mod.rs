@@ -222,6 +222,8 @@ pub struct Simulators {
     jobs: flink::Jobs,
     gate: Gate,
     operators: JoinSet<()>,
+    /// Which kinds Flink's operator looks after.
+    flink: Vec<flink::Kind>,
     runtime: JoinSet<()>,
 }
 
@@ -258,6 +260,7 @@ pub fn spawn(client: Client, context: Context) -> Simulators {
         jobs,
         gate: Gate::new(),
         operators: JoinSet::new(),
+        flink: vec![flink::Kind::Deployment],
         runtime,
     };
     simulators.restart();
@@ -283,6 +286,12 @@ impl Simulators {
     pub fn simulate(&mut self, kind: &'static kind::Kind) {
         let (client, context) = (self.client.0.clone(), Arc::clone(&self.context));
         self.runtime.spawn(kind::run(client, context, kind));
+    }
+
+    /// Lets Flink's operator look after session jobs, too. The member has their definition.
+    pub fn operate_session_jobs(&mut self) {
+        self.flink.push(flink::Kind::SessionJob);
+        self.operate_flink(flink::Kind::SessionJob);
     }
 
     /// Takes the savepoints that `FlinkStateSnapshot`s ask for, until the operators crash or restart. The member has their definition.
@@ -313,12 +322,18 @@ impl Simulators {
     /// Starts the operators, after a crash or instead of those that run.
     pub fn restart(&mut self) {
         self.crash();
-        let (client, context) = (self.client.0.clone(), Arc::clone(&self.context));
+        for kind in self.flink.clone() {
+            self.operate_flink(kind);
+        }
+    }
+
+    fn operate_flink(&mut self, kind: flink::Kind) {
         self.operators.spawn(flink::operate(
-            client,
-            context,
+            self.client.0.clone(),
+            Arc::clone(&self.context),
             self.jobs.clone(),
             self.gate.clone(),
+            kind,
         ));
     }
 }

@@ -1,5 +1,7 @@
 //! A migration in the simulated world: plain, killed at every line, with requests that come late, in any order.
 
+use std::sync::Arc;
+
 use cutover_core::api::Phase;
 use cutover_karmada::name::ClusterName;
 use cutover_sim::kinds::Migration;
@@ -88,6 +90,28 @@ fn killed_at_any_line_it_still_moves() {
 fn called_off_it_still_comes_back_whoever_is_killed() {
     let call_off = |sim: &mut Sim| {
         sim.play_until(ROUNDS, |sim| phase(sim) == Phase::Handoff);
+        sim.actors[0].abort();
+    };
+    killed_everywhere(&json!({}), call_off, Phase::Aborted, EAST);
+}
+
+/// Its operator starts it from no other handle than its own: it is created again.
+#[test]
+fn called_off_a_source_that_takes_no_other_handle_still_comes_back_whoever_is_killed() {
+    let call_off = |sim: &mut Sim| {
+        let has_journal = |sim: &Sim| {
+            let intent = sim.intent::<Migration>(0).unwrap();
+            intent.status.journal.is_some()
+        };
+        assert!(sim.play_until(ROUNDS, has_journal), "{}", sim.account());
+        let intent = sim.intent_mut::<Migration>(0).unwrap();
+        let journal = intent.status.journal.as_mut().unwrap();
+        let profile = Arc::make_mut(&mut journal.profile);
+        profile.restart_from.clear();
+        profile.recreate_for_handle = true;
+        let target = [&ClusterName::new(WEST)];
+        let target_runs = |sim: &Sim| sim.writers(0) == target;
+        assert!(sim.play_until(ROUNDS, target_runs), "{}", sim.account());
         sim.actors[0].abort();
     };
     killed_everywhere(&json!({}), call_off, Phase::Aborted, EAST);

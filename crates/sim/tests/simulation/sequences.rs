@@ -1,11 +1,13 @@
 //! What two things do that come one after the other, or a word that comes late: the table of single ones (`cells.rs`) can't show it.
 
+use std::sync::Arc;
+
 use cutover_core::api::{Assumption, Fact, Phase, RollBackStage};
 use cutover_core::intent::pin;
 use cutover_karmada::name::ClusterName;
 use cutover_sim::kinds::Migration;
 use cutover_sim::{EAST, Event, Sim, WEST};
-use serde_json::json;
+use serde_json::{Value, json};
 
 const ROUNDS: u32 = 400;
 /// Long enough for what is sent to come about.
@@ -240,6 +242,48 @@ fn journal(sim: &Sim) -> &cutover_core::api::Journal {
 
 fn stage(sim: &Sim) -> Option<RollBackStage> {
     journal(sim).roll_back.as_ref().map(|back| back.stage)
+}
+
+/// The operator of a source that was proved stopped fails, and its status does not say any more that it has stopped.
+fn says_no_more_that_it_has_stopped(sim: &mut Sim, change: impl Fn(&mut Value)) {
+    let copy = &mut sim.member(EAST).unwrap().copies[0];
+    let object = Arc::make_mut(copy.object.as_mut().unwrap());
+    object["status"]["jobManagerDeploymentStatus"] = "DEPLOYING".into();
+    change(object);
+}
+
+#[test]
+fn an_operator_that_fails_after_the_stop_takes_nothing_from_the_target() {
+    for phase in [Phase::Handoff, Phase::Verify] {
+        let mut sim = entering(phase);
+        let has_token = |sim: &Sim| journal(sim).writer.as_ref() == Some(&ClusterName::new(WEST));
+        assert!(sim.play_until(ROUNDS, has_token), "{}", sim.account());
+        assert!(sim.play_until(ROUNDS, |sim| !sim.writers(0).is_empty()));
+        says_no_more_that_it_has_stopped(&mut sim, |_| {});
+        ends(&mut sim, Phase::Completed, WEST);
+        assert_eq!(sim.violations(), Vec::<String>::new(), "{}", sim.account());
+    }
+}
+
+/// Another order may have come in between, or another cluster shows what a backup has of it.
+#[test]
+fn a_source_that_may_be_another_one_since_its_stop_is_not_taken_for_stopped() {
+    for is_replaced in [false, true] {
+        let mut sim = entering(Phase::Verify);
+        says_no_more_that_it_has_stopped(&mut sim, |object| {
+            if !is_replaced {
+                let generation = object["metadata"]["generation"].as_i64().unwrap();
+                object["metadata"]["generation"] = (generation + 1).into();
+            }
+        });
+        if is_replaced {
+            let clusters = Arc::make_mut(&mut sim.plane.clusters);
+            let east = clusters.get_mut(&ClusterName::new(EAST)).unwrap();
+            east.metadata.uid = Some("another".to_owned());
+        }
+        let is_committed = |sim: &Sim| matches!(phase(sim), Phase::Cleanup | Phase::Completed);
+        assert!(!sim.play_until(ROUNDS, is_committed), "{}", sim.account());
+    }
 }
 
 /// On the way back from a target that can't start, whose source nobody sees: the target has the token.

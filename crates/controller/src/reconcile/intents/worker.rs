@@ -703,7 +703,11 @@ impl<K: Kind> Worker<K> {
             .reached(&Failpoint::before(&self.key, &what))
             .await;
         let writer = self.parts.cluster.writer(api::INTENT_MANAGER);
-        let version = match writer.replace_status(served, raw, status).await? {
+        let replaced = match status.folded() {
+            Some(folded) => writer.replace_status(served, raw, &folded).await?,
+            None => writer.replace_status(served, raw, status).await?,
+        };
+        let version = match replaced {
             Replaced::Done(version) => version,
             Replaced::Precondition(why) => return Err(Error::new(ErrorKind::Conflict, why)),
         };

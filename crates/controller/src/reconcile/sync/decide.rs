@@ -64,7 +64,8 @@ impl Decider<'_> {
         refused.map(|(entry, why)| Change::refused(&entry.manifest(), why.as_str()))
     }
 
-    fn of_entry(&self, entry: &Entry) -> Change {
+    /// Returns what is to be done with an object.
+    pub(super) fn of_entry(&self, entry: &Entry) -> Change {
         let glance = self.at_a_glance(entry);
         glance.unwrap_or_else(|| self.change(&entry.manifest()))
     }

@@ -10,6 +10,7 @@ use serde::de::DeserializeOwned;
 use serde_json::Value;
 
 use super::Sync;
+use super::pass::place_of;
 use crate::reconcile::intents::policies;
 use cutover_cluster::{self as cluster, Answer, Cluster, Failure, Lookup, Outcome, Write};
 use cutover_core::api::{self, AppliesTo, Claim, PolicyName, WorkloadProfile};
@@ -82,6 +83,8 @@ pub(super) struct Gated {
     pub refused: BTreeMap<ObjectKey, Outcome>,
     /// Migrations carry out what these ask for: by which.
     pub moving: BTreeMap<ObjectKey, String>,
+    /// What is sent later, and which policy is applied first.
+    pub awaiting: BTreeMap<ObjectKey, ObjectKey>,
 }
 
 /// What the gate makes of deletions.
@@ -99,6 +102,8 @@ pub(super) struct GatedDeletions {
 enum Stop {
     Refused(Box<Outcome>),
     Moving(String),
+    /// This policy is applied first.
+    Awaiting(ObjectKey),
 }
 
 impl From<Outcome> for Stop {
@@ -147,6 +152,7 @@ impl Sync {
                 Ok(()) => gated.passed.push(write),
                 Err(Stop::Refused(outcome)) => drop(gated.refused.insert(key, *outcome)),
                 Err(Stop::Moving(by)) => drop(gated.moving.insert(key, by)),
+                Err(Stop::Awaiting(first)) => drop(gated.awaiting.insert(key, first)),
             }
         }
         gated
@@ -163,7 +169,7 @@ impl Sync {
     }
 
     /// Reads the live stateful workloads in reach, by the profiles that there are and those that Git has.
-    async fn ground(&self, reach: &Reach) -> Result<Ground, String> {
+    pub(super) async fn ground(&self, reach: &Reach) -> Result<Ground, String> {
         let knowledge = knowledge(&self.cluster, Some(&self.placed.objects), self.unknown_kinds);
         ground(&self.cluster, reach, knowledge).await
     }
@@ -209,7 +215,11 @@ impl Sync {
         } else {
             return Ok(());
         };
-        match ground.pass(&asked, accepted(&manifest.value)) {
+        let accepted = accepted(&manifest.value);
+        if let Some(first) = self.comes_first(ground, &asked, accepted) {
+            return Err(Stop::Awaiting(first));
+        }
+        match ground.pass(&asked, accepted) {
             Ok(doubts) => {
                 warn_of(key, &doubts);
                 Ok(())
@@ -277,15 +287,31 @@ impl Sync {
         gated
     }
 
-    /// Returns the policy without which the workloads of one that is deleted would have none.
+    /// Returns the policy without which the workloads of one that is deleted, or lets them go, would have none.
     fn comes_first(&self, ground: &Ground, write: &gate::Write, accepted: Option<&str>) -> Option<ObjectKey> {
-        let gate::Write::Policy(policy, None) = write else {
+        let gate::Write::Policy(policy, spec) = write else {
             return None;
         };
-        // Whoever accepts the deletion accepts what it leaves behind.
-        let is_accepted = accepted.is_some_and(|text| text.contains(gate::ACCEPT_DELETION));
-        let awaited = || self.awaited(ground, policy);
-        (!is_accepted).then(awaited).flatten().map(|first| first.key())
+        // Whoever accepts the write accepts what it leaves behind.
+        let is_accepted = match spec {
+            None => accepted.is_some_and(|text| text.contains(gate::ACCEPT_DELETION)),
+            Some(_) => {
+                let is_refused = |accepted| ground.judge(write, accepted).is_err();
+                accepted.is_some() && is_refused(None) && !is_refused(accepted)
+            }
+        };
+        let awaited = || self.awaited(ground, policy, spec.as_deref());
+        let first = (!is_accepted).then(awaited).flatten()?.key();
+        // A later wave waits for this one.
+        let waits = spec.is_some() && self.waits_for(&first, &policy.key());
+        (!waits).then_some(first)
+    }
+
+    /// Returns whether an object in Git is not applied before another one is.
+    fn waits_for(&self, later: &ObjectKey, first: &ObjectKey) -> bool {
+        let place = |key: &ObjectKey| self.placed.objects.get(key).map(|entry| place_of(entry));
+        let places = place(later).zip(place(first));
+        self.waves.care() && places.is_some_and(|(later, first)| later.waits_for(first))
     }
 
     /// Sets off what a refused deletion calls for; returns what carries it out, or why nothing does.
@@ -508,7 +534,7 @@ fn described(refusal: &Refusal) -> String {
     format!("{refusal}; {}", refusal.hint())
 }
 
-fn cannot_tell(why: &str) -> String {
+pub(super) fn cannot_tell(why: &str) -> String {
     format!("it cannot be told whether a workload would lose its state: {why}")
 }
 

@@ -10,7 +10,7 @@ use cutover_cluster::{Exactly, Mode, Written};
 use cutover_core::api::{self, SYNC_MANAGER};
 use cutover_core::config::Migrations;
 use cutover_core::error::Error;
-use cutover_core::intent::driven::{self, Called, Cause, Driven};
+use cutover_core::intent::driven::{self, Called, Cause, Driven, MigrationsByWorkload};
 use cutover_core::intent::gate::{self, Ground, Refusal};
 use cutover_core::plan::Change;
 use cutover_karmada::name::{Gvk, ObjectKey, Revision};
@@ -22,8 +22,12 @@ const NAMELESS: &str = "a Migration without a name";
 impl Sync {
     /// Creates the Migrations that a refused change of a policy calls for, as many as may be under way.
     pub(super) async fn set_off(&self, ground: &Ground, asked: Asked<'_>, refusal: &Refusal) -> SetOff {
+        // What Git says by now has its turn when the Migration has ended that carried the earlier placement out.
+        if let Some(by) = self.agreed.by(&asked.policy.key()) {
+            return SetOff::Under(by.to_owned());
+        }
         let own = self.source.selection.own();
-        let is_asked_for = |migrations| is_automatic(migrations, asked.object, ground, refusal);
+        let is_asked_for = |migrations| driven::are_automatic(migrations, asked.object, ground, refusal);
         let Some(own) = own.filter(|own| is_asked_for(&own.gate.migrations)) else {
             return SetOff::Nothing(None);
         };
@@ -33,6 +37,9 @@ impl Sync {
             Ok(placed) => placed,
             Err(why) => return SetOff::Nothing(Some(no_move(&why))),
         };
+        if let Some(why) = self.not_let_go(ground, &called, asked).await {
+            return SetOff::Nothing(Some(no_move(&why)));
+        }
         let cause = Cause {
             sync: &self.sync_id(&own.name),
             policy: asked.policy,
@@ -62,7 +69,7 @@ impl Sync {
         let (settings, Some(manifest)) = (&own.gate.migrations, manifest) else {
             return Err(None);
         };
-        if !is_automatic(settings, manifest, ground, refusal) {
+        if !driven::are_automatic(settings, manifest, ground, refusal) {
             return Err(None);
         }
         let asked = Asked {
@@ -94,7 +101,8 @@ impl Sync {
             .filter(|driven| driven.is_by(cause.sync));
         let (mut under_way, most) = (own.filter(Driven::is_under_way).count(), at_once(settings));
         // All or none: where one can't be moved the policy stays, and the others would have been moved for nothing.
-        let states = called.iter().map(|called| state_of(&live, called, cause));
+        let there = MigrationsByWorkload::of(&live);
+        let states = called.iter().map(|called| state_of(&there, called, cause));
         let states = states.collect::<Result<Vec<_>, _>>()?;
         let mut by = None;
         for (called, state) in called.iter().zip(states) {
@@ -225,10 +233,13 @@ impl Sync {
 
 /// Returns which Migration moves a workload as called for; `None`: none does yet. An error if one has failed, or another one is
 /// there.
-fn state_of(all: &[Value], called: &Called, cause: Cause<'_>) -> Result<Option<ObjectKey>, String> {
-    let about = || all.iter().filter(|one| driven::is_about(one, called));
+fn state_of(
+    there: &MigrationsByWorkload<'_>,
+    called: &Called,
+    cause: Cause<'_>,
+) -> Result<Option<ObjectKey>, String> {
     let answers = |driven: &Driven<'_>| driven.answers(called, cause.wanted);
-    if let Some(there) = about().find(|one| !driven::has_ended(one)) {
+    if let Some(there) = there.about(called).find(|one| !driven::has_ended(one)) {
         let key = driven::key_of(there).ok_or(NAMELESS)?;
         let is_ours = Driven::of(there).is_some_and(|driven| answers(&driven));
         return if is_ours {
@@ -237,7 +248,7 @@ fn state_of(all: &[Value], called: &Called, cause: Cause<'_>) -> Result<Option<O
             Err(format!("{key} comes first"))
         };
     }
-    let mut ended = about().filter_map(Driven::of);
+    let mut ended = there.about(called).filter_map(Driven::of);
     match ended.find(|driven| driven.has_failed_for(called, cause.wanted)) {
         Some(failed) => Err(format!(
             "{} has not moved it ({}): change the placement, or delete that Migration to try again",
@@ -256,15 +267,4 @@ fn at_once(settings: &Migrations) -> usize {
     usize::try_from(settings.max_parallel)
         .unwrap_or(usize::MAX)
         .max(1)
-}
-
-/// Returns whether Migrations are set off for every workload that a change of a policy would move.
-fn is_automatic(settings: &Migrations, policy: &Value, ground: &Ground, refusal: &Refusal) -> bool {
-    refusal.losses.iter().all(|loss| {
-        let template = ground
-            .tenants
-            .iter()
-            .find(|tenant| tenant.workload == loss.workload);
-        driven::is_automatic(settings, policy, template.map(|tenant| &tenant.template))
-    })
 }

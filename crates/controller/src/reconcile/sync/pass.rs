@@ -54,6 +54,7 @@ impl Sync {
             self.find_new_kinds(&revision).await;
             self.record_members().await;
             self.look_at_intents();
+            Box::pin(self.apply_agreed(&revision)).await;
             let keys = std::mem::take(&mut self.dirty);
             self.round(&revision, &keys, &mut results).await?;
             if self.dirty.is_empty() && self.released().is_empty() {
@@ -80,7 +81,7 @@ impl Sync {
             done,
             unhealthy: self.waves.unhealthy(),
             problems: self.source.first_problems(),
-            requests: self.refused_requests(),
+            requests: [self.refused_requests(), self.agreed.problems()].concat(),
             evacuations: self.evacuations.problems(),
             missing_folder,
             orphaned: self.orphaned(),
@@ -274,6 +275,7 @@ impl Sync {
             passed: due,
             refused,
             moving,
+            awaiting,
         } = self.gated(due).await;
         applying.leave_out(all.saturating_sub(due.len()));
         let written: Vec<_> = due.iter().map(|write| Arc::clone(&write.entry)).collect();
@@ -292,10 +294,17 @@ impl Sync {
         outcomes.extend(unfit);
         outcomes.extend(refused);
         for (key, by) in moving {
-            let source = self.placed.objects.get(&key).map(|entry| entry.source());
-            self.stands(&key, place, source, ObjectResult::HeldBack { by }, None);
+            self.held_back(&key, place, by);
             self.standing.look_again(&key, Instant::now());
         }
+        for (key, first) in awaiting {
+            self.held_back(&key, place, first.to_string());
+            self.standing.look_less_often(&key, Instant::now());
+        }
+        // What was to come after one of these has its turn, if that is there now.
+        let policies = written.iter().filter(|entry| policy_name(&entry.key).is_some());
+        let policies: BTreeSet<String> = policies.map(|entry| entry.key.to_string()).collect();
+        self.dirty.extend(self.standing.held_back_by(&policies));
         self.source.locate(&self.placed.objects, &mut outcomes).await;
         off_the_runtime(|| {
             for (key, outcome) in outcomes {
@@ -315,7 +324,7 @@ impl Sync {
     }
 
     /// Returns what a place has to wait for.
-    fn turn(&mut self, place: Place) -> Option<Arc<Wait>> {
+    pub(super) fn turn(&mut self, place: Place) -> Option<Arc<Wait>> {
         let others = self.others.clone();
         others.or_else(|| self.waves.gate(place, &self.standing))
     }
@@ -430,6 +439,11 @@ impl Sync {
         self.waves.pending.remove(key);
     }
 
+    fn held_back(&mut self, key: &ObjectKey, place: Place, by: String) {
+        let source = self.placed.objects.get(key).map(|entry| entry.source());
+        self.stands(key, place, source, ObjectResult::HeldBack { by }, None);
+    }
+
     fn stands(
         &mut self,
         key: &ObjectKey,
@@ -476,7 +490,7 @@ impl Sync {
 }
 
 /// Returns where an object stands in the order.
-fn place_of(entry: &Entry) -> Place {
+pub(super) fn place_of(entry: &Entry) -> Place {
     Place {
         rank: Rank::of(&entry.gvk),
         wave: written_wave(entry.written()),

@@ -14,7 +14,7 @@ use cutover_core::plan::applyset::{Record, parent_name, part_of, set_id};
 use cutover_karmada::name::{GroupKind, ObjectKey};
 
 /// How long a deletion is left alone that waits for a policy of which nothing is heard.
-const LONGEST_WAIT: Duration = Duration::from_mins(5);
+pub(super) const LONGEST_WAIT: Duration = Duration::from_mins(5);
 
 /// What a sync that prunes knows of its set.
 #[derive(Debug)]

@@ -28,7 +28,8 @@ pub struct SyncReport {
     pub unhealthy: BTreeMap<ObjectKey, String>,
     /// What could not be read in Git.
     pub problems: Vec<Problem>,
-    /// Moves that templates ask for and that are not carried out.
+    /// Moves that templates ask for and that are not carried out; and committed Migrations that wait for a placement which Git has changed
+    /// and which cannot be applied.
     pub requests: Vec<Problem>,
     /// Clusters that are not evacuated, and workloads that Karmada evicts too early. No commit asks for that: it is reported, and
     /// nothing is left undone.

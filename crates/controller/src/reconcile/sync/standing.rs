@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use tokio::time::Instant;
 
+use super::pruner::LONGEST_WAIT;
 use super::report::{ObjectReport, ObjectResult, Wait};
 use cutover_cluster::Outcome;
 use cutover_core::intent::gate::is_profile;
@@ -92,6 +93,21 @@ impl PendingObjects {
         if let Some(stands) = self.objects.get_mut(key) {
             stands.again = Some(now + MOVING);
         }
+    }
+
+    /// The same of what nothing but a policy that comes lets go on: each look comes later than the one before.
+    pub(super) fn look_less_often(&mut self, key: &ObjectKey, now: Instant) {
+        if let Some(stands) = self.objects.get_mut(key) {
+            let delay = MOVING.saturating_mul(1 << stands.failures.min(16));
+            stands.again = Some(now + delay.min(LONGEST_WAIT));
+        }
+    }
+
+    /// Returns what is held back by one of these, as they are named.
+    pub(super) fn held_back_by(&self, names: &BTreeSet<String>) -> Vec<ObjectKey> {
+        let is_held = |report: &ObjectReport| matches!(&report.result, ObjectResult::HeldBack { by } if names.contains(by));
+        let held = self.reports().filter(|(_, report)| is_held(report));
+        held.map(|(key, _)| key.clone()).collect()
     }
 
     /// Leaves an object as it is for a while.
@@ -329,6 +345,26 @@ mod tests {
         standing.remove(&key("a"));
         standing.overtaken(&key("a"), now);
         assert_eq!(standing.next_try(), None);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn what_waits_for_a_policy_is_looked_at_less_and_less_often_until_that_is_written() {
+        let (mut standing, mut now) = (PendingObjects::new(1), Instant::now());
+        let by = "PropagationPolicy shop/next".to_owned();
+        let held = || ObjectReport {
+            source: None,
+            result: ObjectResult::HeldBack { by: by.clone() },
+        };
+        let mut last = Duration::ZERO;
+        for _ in 0..3 {
+            standing.put(key("a"), PLACE, held(), None, now);
+            standing.look_less_often(&key("a"), now);
+            let wait = standing.next_try().unwrap() - now;
+            assert!(wait > last, "{wait:?}");
+            (last, now) = (wait, now + wait);
+        }
+        assert_eq!(standing.held_back_by(&[by].into()), [key("a")]);
+        assert_eq!(standing.held_back_by(&BTreeSet::new()), []);
     }
 
     #[tokio::test(start_paused = true)]

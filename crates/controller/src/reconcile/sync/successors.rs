@@ -9,14 +9,14 @@ use serde_json::Value;
 use super::Sync;
 use super::gate::{Asked, POLICIES, Reach, get, policies_in};
 use crate::reconcile::intents::policies::{claimed_by, typed};
-use cutover_cluster::KindState;
+use cutover_cluster::{self as cluster, KindState};
 use cutover_core::api::{PolicyName, SYNC_MANAGER};
 use cutover_core::config::Migrations;
 use cutover_core::intent::driven::{self, Called, Driven};
 use cutover_core::intent::gate::{Ground, Loss, Preemption, Refusal, Selecting, Tenant, Write, policy_name};
 use cutover_core::manifest::Entry;
 use cutover_core::plan::applyset::part_of;
-use cutover_core::plan::{Decision, overlay, owned_matches, protection};
+use cutover_core::plan::{Action, Decision, overlay, owned_matches, protection};
 use cutover_karmada::name::{Gvk, ObjectKey};
 use cutover_karmada::{PropagationSpec, ResourceSelector, meta};
 
@@ -56,14 +56,75 @@ impl Sync {
             let by = selecting(tenant, policies).certain(settings.preemption);
             by.ok().flatten().map(|(name, _)| name.clone())
         };
-        // It is asked for each workload, and the answer is the same for all.
-        let going: RefCell<BTreeMap<PolicyName, bool>> = RefCell::default();
-        let goes = |policy: &PolicyName| {
-            let lets_go = || is_let_go(ground, refusal, policy, known.get_or_init(&all_of_git));
-            let is_to_go = || self.is_certain_to_go(&policy.key()) && lets_go();
-            *going.borrow_mut().entry(policy.clone()).or_insert_with(is_to_go)
+        // It is asked for each workload, and what becomes of the others is the same for all.
+        let releases: RefCell<BTreeMap<PolicyName, Option<Write>>> = RefCell::default();
+        let goes = |tenant: &Tenant, policy: &PolicyName| {
+            let release = || {
+                let policies = known.get_or_init(&all_of_git);
+                let release = self.release(policy, policies);
+                release.filter(|release| is_let_go(ground, refusal, release, policies))
+            };
+            let mut releases = releases.borrow_mut();
+            let release = releases.entry(policy.clone()).or_insert_with(release);
+            matches!(release, Some(Write::Policy(_, spec)) if lets_go(spec.as_deref(), tenant))
         };
         driven::called_for(ground, refusal, (asked.policy, asked.spec), settings, to_be, goes)
+    }
+
+    /// Returns the write by which this sync is certain to take a policy away or to change it: else what is moved for that would wait under
+    /// guard for good. `to_be`: the policies as they will be.
+    fn release(&self, policy: &PolicyName, to_be: &Policies) -> Option<Write> {
+        let key = policy.key();
+        if self.is_certain_to_go(&key) {
+            return Some(Write::Policy(policy.clone(), None));
+        }
+        let spec = to_be.get(policy).filter(|_| self.is_certain_to_change(&key))?;
+        Some(Write::Policy(policy.clone(), Some(Box::new(spec.clone()))))
+    }
+
+    /// Returns whether this sync is to change an object that it has, and nothing known keeps it from that: neither an intent, nor a file
+    /// that can't be read, nor an API server that has refused it.
+    fn is_certain_to_change(&self, key: &ObjectKey) -> bool {
+        let entry = self.placed.objects.get(key);
+        entry.is_some_and(|entry| self.decider().of_entry(entry).action == Action::Configure)
+            && !self.standing.was_tried(key)
+    }
+
+    /// Returns why a policy will not let go of what is to be moved, if so: the API server refuses the change that it is to get.
+    pub(super) async fn not_let_go(
+        &self,
+        ground: &Ground,
+        called: &[Called],
+        asked: Asked<'_>,
+    ) -> Option<String> {
+        let is_moved = |tenant: &&Tenant| {
+            let mut workloads = called
+                .iter()
+                .map(|called| called.workload.key(Some(&called.namespace)));
+            workloads.any(|workload| workload == tenant.workload)
+        };
+        let owners = ground.tenants.iter().filter(is_moved);
+        let owners: BTreeSet<&PolicyName> = owners
+            .filter_map(|tenant| tenant.owner.as_ref())
+            .filter(|owner| *owner != asked.policy)
+            .collect();
+        for owner in owners {
+            let key = owner.key();
+            let Some(entry) = self
+                .placed
+                .objects
+                .get(&key)
+                .filter(|_| self.is_certain_to_change(&key))
+            else {
+                continue;
+            };
+            let manifest = self.decider().dressed(&entry.manifest()).into_owned();
+            let manner = self.manner.of(&manifest.value);
+            if cluster::rehearse(&self.cluster, &manifest, manner).await.is_err() {
+                return Some(format!("the change of {owner}, which has it, is refused"));
+            }
+        }
+        None
     }
 
     /// Returns whether nothing known keeps this sync from deleting an object: else what is moved for that would wait under guard for good.
@@ -76,10 +137,15 @@ impl Sync {
         pruning.is_some_and(|pruning| pruning.stop.is_none() && !pruning.blocked.contains_key(key))
     }
 
-    /// Returns the policy that is to take workloads up when one is deleted, and is not there yet: until then they would have none, and
-    /// for good if it never comes.
-    pub(super) fn awaited(&self, ground: &Ground, policy: &PolicyName) -> Option<PolicyName> {
-        let own = |tenant: &&Tenant| tenant.owner.as_ref() == Some(policy);
+    /// Returns the policy that is to take workloads up when one is deleted, or lets them go, and is not there yet: until then they would
+    /// have none, and for good if it never comes. `spec`: the one that lets go, as it will be.
+    pub(super) fn awaited(
+        &self,
+        ground: &Ground,
+        policy: &PolicyName,
+        spec: Option<&PropagationSpec>,
+    ) -> Option<PolicyName> {
+        let own = |tenant: &&Tenant| tenant.owner.as_ref() == Some(policy) && lets_go(spec, tenant);
         let mut own = ground.tenants.iter().filter(own).peekable();
         own.peek()?;
         let namespaces: BTreeSet<Option<&str>> = own
@@ -93,7 +159,10 @@ impl Sync {
             return None;
         }
         let mut policies = self.to_be(ground.policies.clone(), &namespaces);
-        policies.remove(policy);
+        match spec {
+            Some(spec) => policies.insert(policy.clone(), spec.clone()),
+            None => policies.remove(policy),
+        };
         let by = own.filter_map(|tenant| selecting(tenant, &policies).governing(Preemption::Any));
         let mut coming = by.filter(|(name, _)| !ground.policies.contains_key(*name));
         coming.next().map(|(name, _)| name.clone())
@@ -335,9 +404,17 @@ impl Sync {
     }
 }
 
-/// Returns whether the deletion of a policy costs no workload its state beside those that are moved already: else the gate refuses it. What
-/// it does to namespaces that the change can't reach is not asked. `to_be`: the policies as they will be, without it.
-fn is_let_go(ground: &Ground, refusal: &Refusal, policy: &PolicyName, to_be: &Policies) -> bool {
+/// Returns whether a policy, as it will be (`None`: it is deleted), lets go of a workload that it has.
+fn lets_go(spec: Option<&PropagationSpec>, tenant: &Tenant) -> bool {
+    spec.is_none_or(|spec| ResourceSelector::closest(&spec.resource_selectors, &tenant.template).is_none())
+}
+
+/// Returns whether a write of a policy costs no workload its state beside those that are moved already: else the gate refuses it. What
+/// it does to namespaces that the change can't reach is not asked. `to_be`: the policies as they will be.
+fn is_let_go(ground: &Ground, refusal: &Refusal, release: &Write, to_be: &Policies) -> bool {
+    let Write::Policy(policy, _) = release else {
+        return false;
+    };
     let Some(own) = ground.policies.get(policy) else {
         return false;
     };
@@ -345,8 +422,7 @@ fn is_let_go(ground: &Ground, refusal: &Refusal, policy: &PolicyName, to_be: &Po
     then.policies.clone_from(to_be);
     then.policies.insert(policy.clone(), own.clone());
     let is_moved = |loss: &Loss| refusal.losses.iter().any(|moved| moved.workload == loss.workload);
-    let deletion = Write::Policy(policy.clone(), None);
-    match then.judge(&deletion, None) {
+    match then.judge(release, None) {
         Ok(_) => true,
         Err(refused) => refused.losses.iter().all(is_moved),
     }

@@ -128,6 +128,71 @@ fn it_says_which_policy_takes_the_workload_up() {
 }
 
 #[test]
+fn it_notes_the_placement_that_its_policy_is_to_have() {
+    let orders = PolicyName {
+        namespace: Some("shop".to_owned()),
+        name: "orders".to_owned(),
+    };
+    let mut called = Called {
+        workload: WorkloadRef {
+            api_version: "apps/v1".to_owned(),
+            kind: "StatefulSet".to_owned(),
+            name: "orders".to_owned(),
+        },
+        namespace: "shop".to_owned(),
+        uid: String::new(),
+        from: "east".into(),
+        to: "west".into(),
+        open: vec!["west".into()],
+        successor: None,
+    };
+    let set_off = |called: &Called, wanted: &Value| {
+        let cause = Cause {
+            sync: "sync",
+            policy: &orders,
+            wanted,
+        };
+        migration(called, cause, &Migrations::default(), Timestamp::UNIX_EPOCH)
+    };
+    let agreed = |migration: &Value| Driven::of(migration).unwrap().agreed();
+    let by = policy(&["west"], &["orders"]);
+    let noted = set_off(&called, &by);
+    assert_eq!(agreed(&noted).as_ref(), by.pointer("/spec/placement"));
+    // Another one than it was set off for, and none.
+    for said in [
+        json!({"clusterAffinity": {"clusterNames": ["north"]}}),
+        json!("west"),
+    ] {
+        let mut changed = noted.clone();
+        changed["metadata"]["annotations"][AGREED_ANNOTATION] = json!(said.to_string());
+        assert_eq!(agreed(&changed), None);
+    }
+    // Too much for an annotation, and what says nothing of another policy.
+    let many = vec!["west"; MOST_OF_A_PLACEMENT / 4];
+    assert_eq!(agreed(&set_off(&called, &policy(&many, &["orders"]))), None);
+    called.successor = Some(orders.clone());
+    assert_eq!(agreed(&set_off(&called, &by)), None);
+}
+
+#[test]
+fn only_what_is_committed_and_offers_no_word_awaits_a_placement() {
+    let by = policy(&["west"], &["orders"]);
+    let offer = json!([{"fact": "To", "cluster": "east", "givesUp": "what west wrote"}]);
+    for (phase, offers, awaits) in [
+        ("Verify", json!([]), false),
+        ("Cleanup", Value::Null, true),
+        ("Cleanup", json!([]), true),
+        ("Cleanup", offer, false),
+        ("RollingBack", json!([]), false),
+    ] {
+        let mut migration = set_off("one", "2026-01-01T00:00:00Z", &by);
+        migration["status"] = json!({"phase": phase, "waitingFor": {"offers": offers}});
+        let driven = Driven::of(&migration).unwrap();
+        assert_eq!(driven.awaits_placement(), awaits, "{phase}");
+    }
+}
+
+#[test]
 fn of_two_for_one_workload_the_committed_or_the_first_one_goes_on() {
     let by = policy(&["west"], &["orders"]);
     let first = set_off("one", "2026-01-01T00:00:00Z", &by);

@@ -95,6 +95,13 @@ impl Operation<'_> {
             return Ok(false);
         }
         self.seen_harmless(to, &self.marker()?)??;
+        let state = self.flight()?.state.as_ref();
+        if profile.recreates_for_handle() && state.is_some_and(|state| !state.values.is_empty()) {
+            return Err(Interrupt::Wait(format!(
+                "manual intervention required: the copy in {to} ran before it was released, and would go on from its own state: a person \
+                 must delete it in {to}, where Karmada recreates it"
+            )));
+        }
         Ok(!profile.spec().restart_from.is_empty())
     }
 

@@ -159,8 +159,8 @@ impl<'a> Selecting<'a> {
         if !preempts && !does(Preemption::Off) {
             return Err(format!(
                 "{name} would take it from {own}, which not every Karmada does: if yours has the feature gate \
-                 PropagationPolicyPreemption, set gate.migrations.preemption, else delete {own} in the same push, or take the preemption \
-                 out of {name}"
+                 PropagationPolicyPreemption, set gate.migrations.preemption, else delete {own} in the same push, or let it no longer select \
+                 the workload, or take the preemption out of {name}"
             ));
         }
         Ok(by)

@@ -241,6 +241,87 @@ fn what_is_in_hand_may_be_placed_where_its_intent_lets_it_run_and_nowhere_else()
     assert!(change(&mut held, one_of(&["east", "north"])).is_err());
 }
 
+/// What was agreed is in force, and the binding still has what Git says again.
+#[test]
+fn what_the_binding_has_lets_nothing_out_that_its_intent_does_not_wait_for() {
+    let mut held = ground(one_of(&["east"]), &["east"]);
+    held.policies
+        .insert(policy_name("orders"), policy(one_of(&["west"])));
+    held.tenants[0].in_hand = Some(vec![ClusterName::new("west")]);
+    assert_eq!(
+        change(&mut held.clone(), one_of(&["east"])).unwrap_err(),
+        format!("{ORDERS} would stop in west and start in east from nothing")
+    );
+    held.tenants[0].in_hand = None;
+    assert_eq!(change(&mut held, one_of(&["east"])), Ok(Doubts::default()));
+}
+
+/// A policy of every job of the namespace.
+fn policy_of_all(clusters: &[&str]) -> PropagationSpec {
+    let every =
+        json!([{"apiVersion": "flink.apache.org/v1beta1", "kind": "FlinkDeployment", "namespace": "shop"}]);
+    policy_with(one_of(clusters), json!({"resourceSelectors": every}))
+}
+
+/// `orders` has been moved to west, and its Migration waits for the policy, which still says east.
+fn moved_to_west() -> Ground {
+    let mut ground = ground(one_of(&["east"]), &["west"]);
+    ground.tenants[0].in_hand = Some(vec![ClusterName::new("west")]);
+    ground
+        .policies
+        .insert(policy_name("orders"), policy_of_all(&["east"]));
+    ground
+}
+
+/// Returns whether the placement in some clusters goes before the one in others.
+fn goes_first(ground: &Ground, agreed: &[&str], wanted: &[&str]) -> Result<bool, String> {
+    let specs = (&policy_of_all(agreed), &policy_of_all(wanted));
+    driven::goes_first(ground, &policy_name("orders"), specs, &[workload()])
+}
+
+#[test]
+fn what_was_agreed_goes_before_what_would_be_held_back() {
+    let moved = moved_to_west();
+    // A third cluster, and the first one again.
+    for wanted in ["north", "east"] {
+        assert_eq!(goes_first(&moved, &["west"], &[wanted]), Ok(true), "{wanted}");
+    }
+    // What keeps it goes out by itself.
+    assert_eq!(goes_first(&moved, &["west"], &["north", "west"]), Ok(false));
+    // It is not where the placement says.
+    let refused = goes_first(&moved, &["north"], &["east"]).unwrap_err();
+    assert_eq!(
+        refused,
+        format!("{ORDERS} would stop in west and start in north from nothing")
+    );
+    // It has ended since.
+    let mut ended = moved;
+    ended.tenants[0].in_hand = None;
+    assert_eq!(goes_first(&ended, &["west"], &["north"]), Ok(false));
+}
+
+/// Another job of the policy, which was not moved or has come back.
+#[test]
+fn what_was_agreed_goes_nowhere_where_it_would_cost_another_workload_its_state() {
+    let mut moved = moved_to_west();
+    let mut bills = ground(one_of(&["east"]), &["east"]).tenants.remove(0);
+    bills.workload.name = "bills".to_owned();
+    bills.template["metadata"]["name"] = json!("bills");
+    moved.tenants.push(bills);
+    let stops = "FlinkDeployment shop/bills would stop in east and start in west from nothing";
+    assert_eq!(goes_first(&moved, &["west"], &["north"]).unwrap_err(), stops);
+    // Nor where it might.
+    moved.tenants[1].state = State::Unsaid;
+    let doubt = goes_first(&moved, &["west"], &["north"]).unwrap_err();
+    assert!(doubt.starts_with(stops), "{doubt}");
+    // On its way as well, its Migration lets it run in east.
+    moved.tenants[1].state = State::Kept;
+    moved.tenants[1].in_hand = Some(vec![ClusterName::new("east")]);
+    assert_eq!(goes_first(&moved, &["west"], &["north"]).unwrap_err(), stops);
+    moved.tenants[1].in_hand = Some(vec![ClusterName::new("west")]);
+    assert_eq!(goes_first(&moved, &["west"], &["north"]), Ok(true));
+}
+
 #[test]
 fn nothing_is_said_of_what_is_placed_so_already() {
     // The scheduler has yet to look: it isn't this write that moves it.
@@ -384,7 +465,7 @@ fn an_own_policy_that_would_be_taken_over_sets_nothing_off_unless_karmada_certai
         let refusal = one.judge(&write, None).unwrap_err();
         let change = (&orders, Some(&lowered));
         let to_be = |_: &Tenant| Some(other.clone());
-        let called = driven::called_for(&one, &refusal, change, &settings, to_be, |_| false);
+        let called = driven::called_for(&one, &refusal, change, &settings, to_be, |_, _| false);
         match (called, expected) {
             (Ok(called), Ok(successor)) => assert_eq!(called[0].successor, successor),
             (Err(why), Err(says)) => assert!(why.contains(says), "{why}"),
@@ -420,7 +501,7 @@ fn a_policy_of_the_control_plane_takes_only_what_it_names_with_its_namespace() {
         };
         let to_be = |_: &Tenant| Some(other.clone());
         let change = (&other, Some(&takes));
-        let called = driven::called_for(&one, &refusal, change, &settings, to_be, |_| false);
+        let called = driven::called_for(&one, &refusal, change, &settings, to_be, |_, _| false);
         assert_eq!(called.is_ok(), is_certain, "{selector}: {called:?}");
     }
 }
@@ -440,7 +521,7 @@ fn where_its_own_goes_in_the_same_push_no_feature_gate_is_needed() {
     let refusal = one.judge(&write, None).unwrap_err();
     let called = |goes: bool| {
         let (change, to_be) = ((&other, Some(&comes)), |_: &Tenant| Some(other.clone()));
-        let goes = |policy: &PolicyName| goes && *policy == orders;
+        let goes = |_: &Tenant, policy: &PolicyName| goes && *policy == orders;
         driven::called_for(&one, &refusal, change, &Migrations::default(), to_be, goes)
     };
     assert!(called(false).unwrap_err().contains("PropagationPolicyPreemption"));
@@ -449,6 +530,64 @@ fn where_its_own_goes_in_the_same_push_no_feature_gate_is_needed() {
         (called.to.as_str(), called.successor),
         ("west", Some(other.clone()))
     );
+}
+
+/// A policy that selects some workloads by their names, and not `orders`.
+fn without_orders(names: &[&str]) -> PropagationSpec {
+    policy_with(one_of(&["east"]), json!({"resourceSelectors": by_name(names)}))
+}
+
+fn by_name(names: &[&str]) -> Value {
+    let named = |name: &&str| {
+        json!({
+            "apiVersion": "flink.apache.org/v1beta1", "kind": "FlinkDeployment", "namespace": "shop", "name": name,
+        })
+    };
+    names.iter().map(named).collect()
+}
+
+/// It lets go of one of two workloads that another one is to take.
+#[test]
+fn a_policy_goes_for_the_workloads_alone_that_it_lets_go() {
+    let (orders, other) = (policy_name("orders"), policy_name("other"));
+    let mut two = ground(one_of(&["east"]), &["east"]);
+    let both = json!({"resourceSelectors": by_name(&["orders", "bills"])});
+    two.policies
+        .insert(orders.clone(), policy_with(one_of(&["east"]), both.clone()));
+    let mut bills = two.tenants[0].clone();
+    bills.workload.name = "bills".to_owned();
+    bills.template["metadata"]["name"] = json!("bills");
+    bills.binding.spec.resource.name = "bills".to_owned();
+    two.tenants.push(bills);
+    let mut comes = taker(&["west"], true);
+    comes.resource_selectors = policy_with(one_of(&["west"]), both).resource_selectors;
+    let write = Write::Policy(other.clone(), Some(Box::new(comes.clone())));
+    let refusal = two.judge(&write, None).unwrap_err();
+    assert_eq!(refusal.losses.len(), 2, "{refusal}");
+    let called = |let_go: &[&str]| {
+        let (change, to_be) = ((&other, Some(&comes)), |_: &Tenant| Some(other.clone()));
+        let goes =
+            |tenant: &Tenant, own: &PolicyName| *own == orders && let_go.contains(&&*tenant.workload.name);
+        driven::called_for(&two, &refusal, change, &Migrations::default(), to_be, goes)
+    };
+    for one in ["orders", "bills"] {
+        let why = called(&[one]).unwrap_err();
+        assert!(why.contains("PropagationPolicyPreemption"), "{why}");
+    }
+    assert_eq!(called(&["orders", "bills"]).unwrap().len(), 2);
+}
+
+/// A committed Migration has it in hand, and the one that takes it up is applied: then the change costs nothing.
+#[test]
+fn a_policy_may_let_go_of_what_was_moved_for_the_next_one() {
+    let mut moved = ground(one_of(&["east"]), &["east"]);
+    moved
+        .policies
+        .insert(policy_name("other"), taker(&["west"], true));
+    let lets_go = Write::Policy(policy_name("orders"), Some(Box::new(without_orders(&["bills"]))));
+    assert!(moved.judge(&lets_go, None).is_err());
+    moved.tenants[0].in_hand = Some(vec![ClusterName::new("west")]);
+    assert_eq!(moved.judge(&lets_go, None), Ok(Doubts::default()));
 }
 
 /// One workload is its own, and one has no policy: both end with the one that changes.
@@ -475,7 +614,9 @@ fn a_policy_moves_its_own_workloads_and_those_that_come_to_it() {
     let refusal = two.judge(&write, None).unwrap_err();
     let change = (&orders, Some(&moves));
     let to_be = |_: &Tenant| Some(orders.clone());
-    let called = driven::called_for(&two, &refusal, change, &Migrations::default(), to_be, |_| false);
+    let called = driven::called_for(&two, &refusal, change, &Migrations::default(), to_be, |_, _| {
+        false
+    });
     let successors: Vec<_> = called
         .unwrap()
         .into_iter()
@@ -495,7 +636,7 @@ fn called(ground: &Ground, placement: Value) -> Result<Vec<Called>, String> {
         (&name, Some(&spec)),
         &Migrations::default(),
         |_| None,
-        |_| false,
+        |_, _| false,
     )
 }
 
@@ -565,7 +706,7 @@ fn where_a_policy_goes_or_lets_go_the_move_is_to_where_its_successor_places_the_
                 (name, spec),
                 &settings,
                 |_| to_be.cloned(),
-                |_| false,
+                |_, _| false,
             )
         };
     let elsewhere = json!({"resourceSelectors": [{
@@ -617,7 +758,7 @@ fn where_a_policy_goes_or_lets_go_the_move_is_to_where_its_successor_places_the_
         let refusal = start.judge(&write, None).unwrap_err();
         let change = (&other, Some(spec));
         let to_be = |_: &Tenant| Some(other.clone());
-        let called = driven::called_for(&start, &refusal, change, &settings, to_be, |_| false);
+        let called = driven::called_for(&start, &refusal, change, &settings, to_be, |_, _| false);
         assert_eq!(called.is_ok(), is_certain, "{called:?}");
     }
     // It has none any more.

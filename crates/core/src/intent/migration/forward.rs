@@ -217,7 +217,10 @@ impl Operation<'_> {
             captured => captured?,
         };
         if self.journal()?.captured.as_ref().map(|known| &known.values) != Some(&captured.values) {
-            self.journal_mut()?.capture_source(captured);
+            let proved = self.offered(&source)?;
+            let journal = self.journal_mut()?;
+            journal.capture_source(captured);
+            journal.stopped = Some(proved);
             return Ok(Next::Requeue);
         }
         let kept = if self.journal()?.records_handle_first() {
@@ -358,10 +361,9 @@ impl Operation<'_> {
                 stays?;
                 self.journal_mut()?.run_id = healthy.run_id().map(str::to_owned);
                 let text = &self.journal()?.spec.verify.healthy_for;
-                Ok(Next::Enter(
-                    Phase::Cleanup,
-                    vec![format!("{target} was watched healthy for {text}, committed")],
-                ))
+                let mut evidence = vec![format!("{target} was watched healthy for {text}, committed")];
+                evidence.extend(self.not_confirmed(&source)?);
+                Ok(Next::Enter(Phase::Cleanup, evidence))
             }
             Err(why) => {
                 if matches!(why, NotProved::No(_)) {
@@ -435,6 +437,7 @@ impl Operation<'_> {
                     "{why}: {seen}a person who knows that nothing of it runs there to say so ({offer})"
                 )))
             }
+            Err(NotProved::No(_)) if self.stays_stopped(source)?.is_some() => Ok(()),
             Err(NotProved::No(why)) => {
                 let current = self.prove(source, |facts| {
                     let object = facts.member.object.get()?.as_ref();
@@ -446,6 +449,31 @@ impl Operation<'_> {
                 }
             }
         }
+    }
+
+    /// Returns what shows that the source has stayed stopped since that was proved, whatever its operator says by now. Another cluster under
+    /// its name may show the same copy, from a backup.
+    pub(super) fn stays_stopped(&self, source: &ClusterName) -> Result<Option<String>, Interrupt> {
+        let Some(proved) = &self.journal()?.stopped else {
+            return Ok(None);
+        };
+        if self.is_replaced(source)? || self.has_run_again(source) {
+            return Ok(None);
+        }
+        let stays = self.prove(source, |facts| facts.still_stopped(proved))?;
+        Ok(stays.ok())
+    }
+
+    /// Returns what is told of a source that stays stopped where its operator doesn't say so any more.
+    fn not_confirmed(&self, source: &ClusterName) -> Result<Option<String>, Interrupt> {
+        let Err(NotProved::No(why)) = self.inert(source)? else {
+            return Ok(None);
+        };
+        let stays = self.stays_stopped(source)?;
+        Ok(stays.map(|stays| {
+            let said = self.symptoms(source);
+            format!("{stays}; its operator does not confirm that any more ({why}){said}")
+        }))
     }
 
     pub(super) fn note_target_ran(&mut self, target: &ClusterName) -> Result<(), Interrupt> {

@@ -121,8 +121,9 @@ impl Operation<'_> {
             Phase::Verify => matches!(self.soaks(&target), Ok(Ok(_))),
             _ => false,
         };
-        // What can't be known of the source is no fault of the target.
-        let goes_on = matches!(self.inert(&source), Ok(Ok(_) | Err(NotProved::Unknown(_))));
+        // What can't be known of the source is no fault of the target, nor is an operator that fails after it has stopped it.
+        let goes_on = matches!(self.inert(&source), Ok(Ok(_) | Err(NotProved::Unknown(_))))
+            || matches!(self.stays_stopped(&source), Ok(Some(_)));
         has_token && runs && (goes_on || !matches!(self.steered(&source), Ok(Ok(()))))
     }
 

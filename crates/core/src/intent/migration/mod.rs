@@ -55,8 +55,8 @@ use admission::FENCE_CONDITION;
 use other_managers::HELD_CONDITION;
 
 use crate::api::{
-    Condition, ConditionStatus, Fact, Finding, InGit, Journal, Migration, MigrationSpec, MigrationStatus,
-    Offer, OnFailure, Phase, Progress, RollBack, RollBackStage, SecretHandles,
+    Condition, ConditionStatus, ENDED_FORMAT, Fact, Finding, InGit, Journal, Migration, MigrationSpec,
+    MigrationStatus, Offer, OnFailure, Phase, Progress, RollBack, RollBackStage, SecretHandles,
 };
 use crate::profile;
 use cutover_karmada::name::ClusterName;
@@ -65,6 +65,9 @@ use cutover_karmada::name::ClusterName;
 /// only a person can change something.
 const LATER: Duration = Duration::from_secs(2);
 const SELDOM: Duration = Duration::from_secs(30);
+
+/// Conditions that say nothing any more of a migration that has ended.
+const UNDER_WAY: [&str; 2] = ["Progressing", FENCE_CONDITION];
 
 /// How long a phase may take before it is rolled back.
 fn limit(phase: Phase, spec: &MigrationSpec) -> Option<SignedDuration> {
@@ -173,6 +176,10 @@ impl Kind for Migration {
         if status.phase == Phase::Completed {
             status.held_policies.clear();
         }
+        status
+            .common
+            .conditions
+            .retain(|condition| !UNDER_WAY.contains(&condition.type_.as_str()));
         if status.phase != Phase::Failed {
             // Nothing is held any more.
             let findings = &mut status.common.findings;
@@ -250,7 +257,8 @@ impl Kind for Migration {
     fn begins_again(operation: &Operation<'_>) -> bool {
         match &operation.status.journal {
             Some(journal) => !record::asks_the_same(&journal.spec, operation.input.spec),
-            None => operation.is_unseen(),
+            // One that has lost its journal since has moved the workload perhaps, and for which spec isn't known.
+            None => operation.is_unseen() && operation.status.common.format < ENDED_FORMAT,
         }
     }
 
@@ -484,8 +492,10 @@ impl Operation<'_> {
     }
 
     fn note_conditions(&mut self) {
-        self.note_admission_condition();
         let phase = self.status.phase;
+        if !phase.is_terminal() {
+            self.note_admission_condition();
+        }
         let reason = phase.to_string();
         let why = self
             .status
@@ -551,7 +561,7 @@ impl Operation<'_> {
         }
     }
 
-    /// Conditions that never held are not listed, but for those that people wait for or reckon with.
+    /// Conditions that never held are not listed, but for those that people wait for or reckon with while it is under way.
     fn set_condition(
         &mut self,
         type_: &str,
@@ -559,11 +569,10 @@ impl Operation<'_> {
         reason: &str,
         message: &str,
     ) {
+        let goes_on = !self.status.phase.is_terminal();
         let (status, conditions) = (status.into(), &mut self.status.common.conditions);
-        let is_expected = matches!(
-            type_,
-            "Completed" | "Progressing" | FENCE_CONDITION | HELD_CONDITION
-        );
+        let is_expected = type_ == "Completed"
+            || (goes_on && matches!(type_, "Progressing" | FENCE_CONDITION | HELD_CONDITION));
         let is_listed = conditions.iter().any(|known| known.type_ == type_);
         if is_listed || is_expected || status == ConditionStatus::True {
             Condition::put(conditions, type_, status, reason, message, self.input.now);

@@ -355,6 +355,9 @@ impl Operation<'_> {
         let spec = self.input.spec;
         let given = self.snapshot().plane.profiles.get()?;
         let kind = spec.workload.gvk();
+        if let Some(finding) = profile::ambiguous(given, spec.profile.as_deref(), &kind) {
+            return Err(Interrupt::Fail(vec![finding]));
+        }
         let found = profile::find(given, spec.profile.as_deref(), &kind)?;
         found.ok_or_else(|| {
             Interrupt::Fail(vec![profile::no_profile(

@@ -83,6 +83,10 @@ impl Operation<'_> {
     }
 
     fn runs_there(&self, journal: &Journal, record: &Record) -> Result<String, NotProved> {
+        if journal.is_trimmed() {
+            let why = "the record does not have the profile that says what is healthy";
+            return Err(NotProved::Unknown(why.to_owned()));
+        }
         let cluster = record.tenant(journal);
         let profile = crate::profile::Profile::compile("journal", &journal.profile)?;
         let healthy = Healthy::as_it_is(&Facts {

@@ -7,7 +7,7 @@ use crate::api::{Fact, Finding, Offer, RollBack, RollBackStage};
 use crate::intent::custody::LAPSE;
 use crate::intent::fight::{Fight, How};
 use crate::intent::pin;
-use crate::intent::proof::{Healthy, Inert, NotProved, Stopped};
+use crate::intent::proof::{Healthy, Held, Inert, NotProved, Stopped};
 use cutover_karmada::name::ClusterName;
 
 /// How long a target that never ran may take to be proved stopped before it is taken out instead.
@@ -42,6 +42,7 @@ impl Operation<'_> {
             RollBackStage::Begun | RollBackStage::Kept => self.decide(&source, &target),
             RollBackStage::Taken => self.stop_target(&source, &target),
             RollBackStage::Evicting => self.evict_target(&source, &target),
+            RollBackStage::Recreating => self.recreate_source(&source, &target),
             RollBackStage::Returned => self.restore_source(&source, &target),
         }
     }
@@ -169,6 +170,11 @@ impl Operation<'_> {
             return Ok(());
         }
         let clusters = self.journal()?.clusters.clone();
+        // It was taken out to be created again, and lost sight of.
+        if !clusters.contains(source) {
+            let (_, target) = self.ends()?;
+            return self.expanded_for_handoff(source, &target);
+        }
         self.listed(&clusters, "list the source again")
     }
 
@@ -409,7 +415,59 @@ impl Operation<'_> {
         }
         // Whoever gave up what the target wrote has said nothing of what the source writes from now on.
         self.refute(Fact::From, &source)?;
+        let stage = if from_handle && self.keeps_its_own_state(&source)? {
+            RollBackStage::Recreating
+        } else {
+            RollBackStage::Returned
+        };
+        self.enter_stage(stage)
+    }
+
+    /// Returns whether the copy in a cluster ran, and would go on from its own state whatever it is told.
+    fn keeps_its_own_state(&self, cluster: &ClusterName) -> Result<bool, Interrupt> {
+        let profile = self.profile()?;
+        let Some(copy) = self.snapshot().member(cluster)?.object.get()?.as_ref() else {
+            return Ok(false);
+        };
+        Ok(profile.recreates_for_handle() && profile.ran(copy)?)
+    }
+
+    /// The source is to start from another handle than its own, which only a copy does that never ran: the one that is there goes,
+    /// and the next one is born held. Nobody has the token, and Git has the handle.
+    fn recreate_source(&mut self, source: &ClusterName, target: &ClusterName) -> Result<Next, Interrupt> {
+        if self.unseen(source)?.is_some() {
+            // What may be done without a look at it is found out from the beginning.
+            return self.enter_stage(RollBackStage::Taken);
+        }
+        self.renew_barrier()?;
+        self.fence()?;
+        self.handle_in_git()?;
+        self.fetch(target, source)?;
+        if self.keeps_its_own_state(source)? {
+            self.take_source_out(source, target)?;
+        }
+        self.expanded_for_handoff(source, target)?;
+        self.token()?;
+        self.prove(source, Held::prove)??;
         self.enter_stage(RollBackStage::Returned)
+    }
+
+    /// Only what is proved stopped is taken out: its deletion would end what runs.
+    fn take_source_out(&mut self, source: &ClusterName, target: &ClusterName) -> Result<(), Interrupt> {
+        if self.journal()?.clusters != [target.clone()] {
+            self.journal_mut()?.clusters = vec![target.clone()];
+            return Err(Interrupt::Requeue);
+        }
+        self.token()?;
+        if self.is_listed(source)? {
+            self.inert(source)??;
+        }
+        self.unbelt()?;
+        self.listed(
+            std::slice::from_ref(target),
+            "take the source out, to create it again",
+        )?;
+        self.is_gone(source)
     }
 
     /// Returns whose policy lets a source run that was told to stop, which it won't do by itself; what the target has left is newer

@@ -104,8 +104,8 @@ impl<'a> Operation<'a> {
         self.token()
     }
 
-    /// Returns what is to be remembered of a copy before it is let run.
-    fn offered(&self, cluster: &ClusterName) -> Result<Offered, Interrupt> {
+    /// Returns what is to be remembered of a copy before it is let run, or when its stop is proved.
+    pub(super) fn offered(&self, cluster: &ClusterName) -> Result<Offered, Interrupt> {
         let copy = self
             .snapshot()
             .member(cluster)?

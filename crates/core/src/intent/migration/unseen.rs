@@ -237,8 +237,8 @@ impl Operation<'_> {
     }
 
     pub(super) fn gives_up(&mut self, message: String) {
-        let hint =
-            "the words that were used, who gave them and what they gave up stand in status.journal.words";
+        let hint = "the journal has the words that were used, who gave them and what they gave up: status.journal.words, and \
+                    status.trimmedJournal after the end";
         self.status
             .common
             .findings

@@ -216,7 +216,7 @@ fn operators_error(copy: &serde_json::Value) -> Option<String> {
     let failing = conditions.iter().find(|condition| {
         let holds = condition["status"] == "True";
         match condition["type"].as_str().unwrap_or_default() {
-            "Failed" | "ReplicaFailure" | "Error" => holds,
+            "Failed" | "ReplicaFailure" | "Error" | "NotReady" => holds,
             "Ready" | "Available" | "Progressing" => !holds,
             _ => false,
         }
@@ -250,6 +250,10 @@ mod tests {
             {"type": "Progressing", "status": "False", "message": "deadline exceeded"},
         ]}});
         assert_eq!(operators_error(&failing).as_deref(), Some("deadline exceeded"));
+        let not_ready = json!({"status": {"conditions": [
+            {"type": "NotReady", "status": "True", "message": "no such topic"},
+        ]}});
+        assert_eq!(operators_error(&not_ready).as_deref(), Some("no such topic"));
         assert_eq!(operators_error(&json!({"status": {"error": " "}})), None);
         assert_eq!(brief(&"x".repeat(400)).chars().count(), LONGEST + 1);
         let secret = brief("pulling https://robot:hunter2@registry.local/web failed");

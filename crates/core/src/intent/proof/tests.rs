@@ -143,6 +143,67 @@ fn a_copy_is_stopped_only_when_its_operator_has_observed_the_hold_and_its_pods_a
     assert!(is_no(with(&with_pods, Stopped::prove)));
 }
 
+type Change = fn(&mut Value);
+
+/// What its operator says by then is not asked: a reconciliation that fails says nothing of a stop that was proved before.
+#[test]
+fn a_copy_that_was_proved_stopped_stays_so_while_nothing_can_have_started_it() {
+    let proved = Offered {
+        uid: Some("u1".to_owned()),
+        generation: 3,
+    };
+    let mut fails = stopped("s3://a");
+    fails["status"]["jobManagerDeploymentStatus"] = json!("DEPLOYING");
+    let look = |member: &Member| with(member, |facts| facts.still_stopped(&proved));
+    assert!(is_no(with(&member(Some(fails.clone())), Stopped::prove)));
+    assert!(look(&member(Some(fails.clone()))).is_ok());
+    let cases: [(&str, Change); 6] = [
+        ("another spec, which its operator has observed", |copy| {
+            copy["metadata"]["generation"] = json!(4);
+            copy["status"]["observedGeneration"] = json!(4);
+        }),
+        ("another copy", |copy| copy["metadata"]["uid"] = json!("u2")),
+        ("the marker of before", |copy| {
+            copy["metadata"]["annotations"][MARKER_ANNOTATION] = json!("uid.1.1");
+        }),
+        ("no hold", |copy| copy["spec"]["job"]["state"] = json!("running")),
+        ("being deleted", |copy| {
+            copy["metadata"]["deletionTimestamp"] = json!("2026-01-01T00:00:00Z");
+        }),
+        ("not observed", |copy| {
+            copy["status"]["observedGeneration"] = json!(2)
+        }),
+    ];
+    for (what, change) in cases {
+        let mut copy = fails.clone();
+        change(&mut copy);
+        assert!(is_no(look(&member(Some(copy)))), "{what}");
+    }
+    let mut with_pods = member(Some(fails.clone()));
+    with_pods.pods = Seen::known(
+        vec![Pod {
+            name: "orders-1".into(),
+            ..Pod::default()
+        }],
+        read(6),
+    );
+    assert!(is_no(look(&with_pods)));
+    let mut lost = member(Some(fails.clone()));
+    lost.nodes = Seen::known(BTreeMap::from([("node-1".to_owned(), false)]), read(7));
+    assert!(is_unknown(look(&lost)));
+    let mut spec = crate::profile::built_in().unwrap()[0].spec.clone();
+    spec.no_pods = None;
+    let no_pods = Profile::compile("flink", &spec).unwrap();
+    let says_nothing_of_pods = with(&member(Some(fails)), |facts| {
+        let facts = Facts {
+            profile: &no_pods,
+            ..*facts
+        };
+        facts.still_stopped(&proved)
+    });
+    assert!(is_no(says_nothing_of_pods));
+}
+
 #[test]
 fn pods_that_were_looked_for_before_the_copy_prove_nothing() {
     let mut early = member(Some(stopped("s3://a")));

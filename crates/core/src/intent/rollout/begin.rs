@@ -238,13 +238,17 @@ impl Operation<'_> {
         let spec = self.input.spec;
         let given = self.snapshot().plane.profiles.get()?;
         let kind = spec.workload.gvk();
-        let found = profile::find(given, spec.strategy.profile.as_deref(), &kind)?;
+        let named = spec.strategy.profile.as_deref();
+        let ambiguous = profile::ambiguous(given, named, &kind);
+        let found = profile::find(given, named, &kind)?.filter(|_| ambiguous.is_none());
         let Some(found) = found else {
-            let finding = profile::no_profile(
-                &kind,
-                &format!("when a {} is healthy", kind.kind),
-                "write one, or name one in spec.profile",
-            );
+            let finding = ambiguous.unwrap_or_else(|| {
+                profile::no_profile(
+                    &kind,
+                    &format!("when a {} is healthy", kind.kind),
+                    "write one, or name one in spec.profile",
+                )
+            });
             let reason = finding.message.clone();
             self.find(finding);
             return Err(Interrupt::Wait(reason));

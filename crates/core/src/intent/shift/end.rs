@@ -4,7 +4,6 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use serde_json::json;
 
-use super::moves::floor;
 use super::predict::{Before, predicted};
 use super::{Interrupt, LATER, Next, Operation, Phase, SELDOM, suspension_name};
 use crate::api::{self, Finding, Suspension, SuspensionPhase};
@@ -158,7 +157,7 @@ impl Operation<'_> {
             }
         }
         let total = total(&journal.wanted, None);
-        journal.floor = floor(&journal.spec.floor, total).map_or(total, |new| new.min(total));
+        journal.floor = journal.spec.floor.of(total).min(total);
         journal.template_replicas = now;
         journal.pin.renew();
         Err(Interrupt::Requeue)

@@ -1,7 +1,7 @@
 //! The steps: more there until all of it is ready, then fewer here, as far as there is room.
 
 use super::{Interrupt, Next, Operation, Phase, Side};
-use crate::api::{Finding, ReplicaShiftSpec, TimeSpan, WaitCode};
+use crate::api::{Finding, ReplicaShiftSpec, TimeSpan, WaitCode, percent_of};
 use crate::intent::scalers::Scaler;
 
 const AUTOSCALED: &str = "Autoscaled";
@@ -134,7 +134,10 @@ pub(super) fn next_goal(spec: &ReplicaShiftSpec, goal: u32, amount: u32) -> u32 
     if spec.percentages.is_empty() {
         return goal.saturating_add(spec.step.unwrap_or(1)).min(amount);
     }
-    let mut goals = spec.percentages.iter().map(|percent| share(*percent, amount));
+    let mut goals = spec
+        .percentages
+        .iter()
+        .map(|percent| percent_of(*percent, amount));
     goals.find(|next| *next > goal).unwrap_or(goal)
 }
 
@@ -142,7 +145,7 @@ pub(super) fn next_goal(spec: &ReplicaShiftSpec, goal: u32, amount: u32) -> u32 
 pub(super) fn last_goal(spec: &ReplicaShiftSpec, amount: u32) -> u32 {
     spec.percentages
         .iter()
-        .map(|percent| share(*percent, amount))
+        .map(|percent| percent_of(*percent, amount))
         .max()
         .unwrap_or(amount)
 }
@@ -154,12 +157,6 @@ pub fn goals(spec: &ReplicaShiftSpec, amount: u32) -> Vec<u32> {
     std::iter::successors(Some(next_goal(spec, 0, amount)), next).collect()
 }
 
-/// Of a few replicas every percentage is at least one.
-fn share(percent: u32, amount: u32) -> u32 {
-    let share = (u64::from(percent) * u64::from(amount)).div_ceil(100);
-    u32::try_from(share).unwrap_or(amount).min(amount)
-}
-
 /// Says of what scales the workload by itself why it can't stay.
 pub(super) fn autoscaled(scaler: &Scaler) -> Finding {
     Finding::new(
@@ -167,17 +164,6 @@ pub(super) fn autoscaled(scaler: &Scaler) -> Finding {
         format!("{scaler} sets the replicas of the workload, and would undo the shift"),
         "remove it for the time of the shift; spec.floor keeps the capacity meanwhile",
     )
-}
-
-/// Returns the floor as a number, of so many replicas at the start. A share is rounded up.
-pub(super) fn floor(text: &str, total: u32) -> Option<u32> {
-    match text.strip_suffix('%') {
-        Some(percent) => {
-            let percent: u64 = percent.parse().ok()?;
-            u32::try_from((percent * u64::from(total)).div_ceil(100)).ok()
-        }
-        None => text.parse().ok(),
-    }
 }
 
 #[cfg(test)]
@@ -205,15 +191,6 @@ mod tests {
         assert_eq!(goals(&spec(json!({"percentages": [10, 50, 100]})), 8), [1, 4, 8]);
         assert_eq!(goals(&spec(json!({"percentages": [10, 20, 100]})), 2), [1, 2]);
         assert_eq!(goals(&spec(json!({"percentages": [50]})), 8), [4]);
-    }
-
-    #[test]
-    fn a_floor_is_rounded_up() {
-        assert_eq!(floor("100%", 7), Some(7));
-        assert_eq!(floor("50%", 7), Some(4));
-        assert_eq!(floor("0%", 7), Some(0));
-        assert_eq!(floor("5", 7), Some(5));
-        assert_eq!(floor("many", 7), None);
     }
 
     proptest! {

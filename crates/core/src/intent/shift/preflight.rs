@@ -7,7 +7,7 @@ use serde_json::Value;
 
 use super::end::total;
 use super::fence::is_kept;
-use super::moves::{autoscaled, floor, next_goal};
+use super::moves::{autoscaled, next_goal};
 use super::predict::placement_digest;
 use super::validate::{two_writers, validate};
 use super::{Interrupt, Next, Operation, Phase, Side, suspension_name};
@@ -124,18 +124,17 @@ impl Operation<'_> {
             );
             return Ok(Next::Requeue);
         }
-        let floor = floor(&spec.floor, all)
-            .filter(|floor| *floor <= all)
-            .ok_or_else(|| {
-                Interrupt::Fail(vec![Finding::new(
-                    "FloorTooHigh",
-                    format!(
-                        "spec.floor is {}, and there are {all} replicas in all",
-                        spec.floor
-                    ),
-                    "lower spec.floor, or scale the workload up first",
-                )])
-            })?;
+        let floor = spec.floor.of(all);
+        if floor > all {
+            return Err(Interrupt::Fail(vec![Finding::new(
+                "FloorTooHigh",
+                format!(
+                    "spec.floor is {}, and there are {all} replicas in all",
+                    spec.floor
+                ),
+                "lower spec.floor, or scale the workload up first",
+            )]));
+        }
         self.begin(binding, template, start, (amount, floor))?;
         self.status.floor = Some(floor);
         self.status.lowest = Some(all);

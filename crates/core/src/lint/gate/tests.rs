@@ -274,3 +274,30 @@ fn where_a_plan_may_have_taken_it_elsewhere_nothing_is_certain() {
         "{told_of:?}"
     );
 }
+
+/// As where the old policy leaves Git: what needs no feature gate is a Migration, and no loss.
+#[test]
+fn one_that_preempts_needs_no_feature_gate_where_the_own_policy_lets_go() {
+    let everything = "apiVersion: policy.karmada.io/v1alpha1
+kind: ClusterPropagationPolicy
+metadata: {name: everything}
+spec:
+  resourceSelectors: [{apiVersion: flink.apache.org/v1beta1, kind: FlinkDeployment}]
+  placement: {clusterAffinity: {clusterNames: [north]}, spreadConstraints: [{spreadByField: cluster, maxGroups: 1}]}
+";
+    let lets_go = one_of("east").replace("name: orders}]", "name: another}]");
+    let next = one_of("west")
+        .replace("{name: orders, namespace", "{name: next, namespace")
+        .replace("spec:", "spec:\n  preemption: Always\n  priority: 10");
+    let own = one_of("east");
+    let before = [&*own, ORDERS, everything];
+    let told = |own: &str| {
+        told_with(
+            "gate: {migrations: {mode: Auto}}",
+            &before,
+            &[own, ORDERS, everything, &next],
+        )
+    };
+    assert_eq!(told(&lets_go), [""; 0]);
+    assert_eq!(told(&own).len(), 1);
+}

@@ -6,10 +6,11 @@ use std::fmt::Write;
 use anstyle::Style;
 use jiff::{SignedDuration, Timestamp};
 
-use super::lines::{Line, plain_words, table};
+use super::lines::{Line, table};
 use super::{Layout, migration};
 use crate::api::{Migration, Standing, TimeSpan, WaitingFor};
 use crate::report::fold::{Alike, folded};
+use crate::report::plain::plain_words;
 use crate::report::summary::Summary;
 use crate::report::told::{BAD, BUSY, GOOD, NAME, QUIET, finding_line, styled};
 use crate::report::{by_urgency, next};

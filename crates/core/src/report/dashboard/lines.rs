@@ -147,42 +147,6 @@ pub fn on_a_screen(text: &str, rows: usize) -> String {
     shown.join("\n") + "\n"
 }
 
-/// Removes what is of use only beside the API server: uids, markers, names of probes.
-pub fn plain_words(text: &str) -> String {
-    let mut words: Vec<String> = Vec::new();
-    let mut all = text.split(' ').peekable();
-    while let Some(word) = all.next() {
-        let next = all.peek().copied().unwrap_or_default();
-        let (name, rest) = token(next);
-        let goes = (word == "uid" && is_uid(name)) || (word == "under" && is_marker(name));
-        if goes {
-            all.next();
-            if let (Some(last), "," | ";" | ":" | ")") = (words.last_mut(), rest) {
-                last.push_str(rest);
-            }
-        } else {
-            words.push(word.to_owned());
-        }
-    }
-    words.join(" ")
-}
-
-/// Splits what ends a sentence, or a part of one, off a word.
-fn token(word: &str) -> (&str, &str) {
-    let name = word.trim_end_matches([',', ';', ':', ')']);
-    (name, &word[name.len()..])
-}
-
-fn is_uid(word: &str) -> bool {
-    matches!(word.len(), 8 | 36) && word.bytes().all(|byte| byte.is_ascii_hexdigit() || byte == b'-')
-}
-
-fn is_marker(word: &str) -> bool {
-    let mut parts = word.rsplitn(3, '.');
-    let is_number = |part: Option<&str>| part.is_some_and(|part| part.parse::<u64>().is_ok());
-    is_number(parts.next()) && is_number(parts.next()) && parts.next().is_some_and(is_uid)
-}
-
 #[cfg(test)]
 mod tests {
     use anstyle::AnsiColor;
@@ -258,16 +222,6 @@ mod tests {
             be pulled
           west     held
         ");
-    }
-
-    #[test]
-    fn only_what_a_person_reads_is_left_of_a_proof() {
-        let text = "west: uid 1a98a82b holds under f2e5f38f.1.1, never ran; east: uid 589261e4-b7d2-4aa0-84b4-d8e093a5bd8d healthy";
-        assert_eq!(plain_words(text), "west: holds, never ran; east: healthy");
-        assert_eq!(
-            plain_words("under the table, uid unknown"),
-            "under the table, uid unknown"
-        );
     }
 
     #[test]

@@ -116,10 +116,24 @@ fn view(migrations: Vec<Value>) -> View {
 }
 
 fn all() -> View {
-    let back = json!({
-        "downtimeMs": 19_000,
-        "steps": [step("Verify", 1, Some(2), &["west: the copy was not healthy for 2 min"])],
+    let journal = json!({
+        "spec": {
+            "workload": {"apiVersion": "flink.apache.org/v1beta1", "kind": "FlinkDeployment", "name": "orders"},
+            "to": "west",
+        },
+        "profile": {
+            "appliesTo": {"group": "flink.apache.org", "kinds": ["FlinkDeployment"]}, "stateful": true,
+            "suspend": [], "hold": [], "start": [], "restart": [],
+            "observedWhen": "true", "suspendedWhen": "true", "healthyWhen": "true",
+        },
+        "source": "east", "target": "west", "templateUid": "t", "seq": 3, "pinned": true, "clusters": ["east", "west"],
+        "binding": {"name": "orders-flinkdeployment", "uid": "b", "id": "b1"}, "fence": {"recorded": true},
+        "rollBack": {
+            "reason": "west: the copy was not healthy for 2 min", "fromPhase": "Verify",
+            "since": "2026-03-01T10:00:02Z", "endsAs": "RolledBack", "restart": true, "stage": "Taken",
+        },
     });
+    let back = json!({"downtimeMs": 19_000, "journal": journal});
     view(vec![
         verifying(),
         ended("carts-to-west", "Completed", &json!({"downtimeMs": 1250})),
@@ -286,7 +300,7 @@ fn waiting(name: &str, reason: &str, since: &str, more: &Value) -> Value {
 
 #[test]
 fn what_waits_alike_is_told_once() {
-    let reason = "the time window to open at 22:00 UTC, as spec.gates.window says";
+    let reason = "the time window to open at 22:00 UTC, as spec.window says";
     let mut all: Vec<Value> = (0..36)
         .map(|number| {
             let since = format!("2026-03-01T10:00:{:02}Z", 36 - number);
@@ -305,7 +319,7 @@ fn what_waits_alike_is_told_once() {
 
     36 Migrations  Pending
       shop/m00, shop/m01, shop/m02, shop/m03, shop/m04, and 31 more (--all)
-      waits: the time window to open at 22:00 UTC, as spec.gates.window says
+      waits: the time window to open at 22:00 UTC, as spec.window says
         since 2026-03-01 10:00:01 UTC (1 min 4 s), the first of them
       next: nothing to do: it continues as soon as this happens
 

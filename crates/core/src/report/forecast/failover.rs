@@ -3,7 +3,7 @@
 use super::{DryRunOutcome, outcome};
 use crate::api::{FailoverPlanSpec, FailoverPlanStatus, FencedBy, SourceUnreachable};
 use crate::intent::Seen;
-use crate::plan::{Forecast, ForecastStep, Outcome};
+use crate::plan::{Forecast, ForecastStep};
 use cutover_karmada::{Failover, PurgeMode, ResourceBinding};
 
 /// Returns what a plan would do. `status`: how its machine left it; `binding`: that of its workload.
@@ -13,10 +13,8 @@ pub fn failover_forecast(
     came: &DryRunOutcome,
     binding: &Seen<Option<ResourceBinding>>,
 ) -> Forecast {
-    let (outcome, mut because) = outcome(status, &status.common.findings, came);
-    if outcome == Outcome::Nothing {
-        because.push(format!("{} of it is in force", status.phase));
-    }
+    let in_force = || vec![format!("{} of it is in force", status.phase)];
+    let (outcome, because) = outcome(status, came, in_force);
     let mut remarks = Vec::new();
     let failover = match binding.get() {
         Ok(binding) => binding.as_ref().and_then(|binding| binding.spec.failover.clone()),

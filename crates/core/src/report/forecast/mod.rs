@@ -40,8 +40,13 @@ pub enum DryRunOutcome {
     Stands,
 }
 
-/// Returns what would come of an intent, and why. `status`: how its machine left it.
-fn outcome(status: &impl Progress, findings: &[Finding], came: &DryRunOutcome) -> (Outcome, Vec<String>) {
+/// Returns what would come of an intent, and why. `status`: how its machine left it; `in_force`: why nothing is to be done, where that is
+/// so.
+fn outcome(
+    status: &impl Progress,
+    came: &DryRunOutcome,
+    in_force: impl FnOnce() -> Vec<String>,
+) -> (Outcome, Vec<String>) {
     match came {
         DryRunOutcome::NotAsked => (Outcome::Unknown, vec!["no control plane was asked".to_owned()]),
         DryRunOutcome::Unread(why) => (Outcome::Unknown, vec![why.clone()]),
@@ -53,13 +58,25 @@ fn outcome(status: &impl Progress, findings: &[Finding], came: &DryRunOutcome) -
         }
         DryRunOutcome::Begins => (Outcome::Begins, Vec::new()),
         DryRunOutcome::Stands if status.has_ended() && status.phase_name() == "Failed" => {
-            (Outcome::Refused, findings.iter().map(finding_text).collect())
+            (Outcome::Refused, texts(&status.common().findings))
         }
         DryRunOutcome::Stands => match status.waiting_for() {
             Some(wait) if !status.has_ended() => (Outcome::Waits, vec![wait.reason.clone()]),
-            _ => (Outcome::Nothing, Vec::new()),
+            _ => (Outcome::Nothing, in_force()),
         },
     }
+}
+
+/// Returns what was found of an intent that is not refused for it.
+fn found(outcome: Outcome, common: &Common) -> Vec<String> {
+    match outcome {
+        Outcome::Refused => Vec::new(),
+        _ => texts(&common.findings),
+    }
+}
+
+fn texts(findings: &[Finding]) -> Vec<String> {
+    findings.iter().map(finding_text).collect()
 }
 
 /// Returns what the last step of a machine has seen.

@@ -1,6 +1,6 @@
 //! Evacuations and rebalances: what would move where, and what can't, and why.
 
-use super::{DryRunOutcome, TOLD, evidence, names, outcome};
+use super::{DryRunOutcome, TOLD, evidence, found, names, outcome};
 use crate::api::{Means, Move, MovesStatus};
 use crate::intent::moves::MoveStrategy;
 use crate::plan::{Forecast, ForecastMove, ForecastStep, Outcome};
@@ -11,7 +11,7 @@ const OTHERS: &str = "its other clusters";
 
 /// Returns what such an intent would do. `status`: how its machine left it.
 pub fn moves_forecast<A: MoveStrategy>(spec: &A, status: &MovesStatus<A>, came: &DryRunOutcome) -> Forecast {
-    let (mut outcome, mut because) = outcome(status, &status.common.findings, came);
+    let (mut outcome, mut because) = outcome(status, came, || evidence(&status.common));
     let open: Vec<&Move> = status.moves.iter().filter(|one| !one.checked).collect();
     if let (DryRunOutcome::Stands, Some(first)) = (came, open.first())
         && outcome == Outcome::Nothing
@@ -24,10 +24,20 @@ pub fn moves_forecast<A: MoveStrategy>(spec: &A, status: &MovesStatus<A>, came: 
             status.moves.len()
         )];
     }
-    if outcome == Outcome::Nothing {
-        because.extend(evidence(&status.common));
-    }
     let movable: Vec<&Move> = status.moves.iter().filter(|one| one.blocked.is_none()).collect();
+    let mut remarks = stays(status);
+    remarks.extend(found(outcome, &status.common));
+    Forecast {
+        outcome,
+        because,
+        steps: steps(spec, status, &movable),
+        remarks,
+        moves: movable.iter().map(|one| arrow(one)).collect(),
+        from: None,
+    }
+}
+
+fn steps<A: MoveStrategy>(spec: &A, status: &MovesStatus<A>, movable: &[&Move]) -> Vec<ForecastStep> {
     let mut steps = Vec::new();
     let (cordons, keeps) = spec.cordons();
     if cordons && !status.clusters.is_empty() {
@@ -42,6 +52,11 @@ pub fn moves_forecast<A: MoveStrategy>(spec: &A, status: &MovesStatus<A>, came: 
             format!("{} besides", count(more, "workload")),
         ));
     }
+    steps
+}
+
+/// Says what stays, and why.
+fn stays<A>(status: &MovesStatus<A>) -> Vec<String> {
     let runs = status.stays.iter().filter(|stay| stay.runs);
     let mut remarks: Vec<String> = runs
         .take(TOLD)
@@ -61,17 +76,7 @@ pub fn moves_forecast<A: MoveStrategy>(spec: &A, status: &MovesStatus<A>, came: 
             count(inert, "object")
         ));
     }
-    if outcome != Outcome::Refused {
-        remarks.extend(status.common.findings.iter().map(finding_text));
-    }
-    Forecast {
-        outcome,
-        because,
-        steps,
-        remarks,
-        moves: movable.iter().map(|one| arrow(one)).collect(),
-        from: None,
-    }
+    remarks
 }
 
 fn arrow(one: &Move) -> ForecastMove {

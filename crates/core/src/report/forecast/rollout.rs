@@ -18,11 +18,9 @@ pub fn rollout_forecast(
     came: &DryRunOutcome,
     place: &Seen<Where>,
 ) -> Forecast {
-    let (outcome, mut because) = outcome(status, &status.common.findings, came);
+    let in_force = || vec!["the template is as it shall be; its next change goes this way".to_owned()];
+    let (outcome, because) = outcome(status, came, in_force);
     let mut remarks = Vec::new();
-    if outcome == Outcome::Nothing {
-        because.push("the template is as it shall be; its next change goes this way".to_owned());
-    }
     let strategy = &spec.strategy;
     let waves = match place.get() {
         Ok((listed, clusters)) => {

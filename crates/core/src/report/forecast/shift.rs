@@ -3,7 +3,7 @@
 use super::{DryRunOutcome, evidence, outcome};
 use crate::api::{ReplicaShiftSpec, ReplicaShiftStatus, ShiftJournal};
 use crate::intent::shift::goals;
-use crate::plan::{Forecast, ForecastStep, Outcome};
+use crate::plan::{Forecast, ForecastStep};
 
 /// How many steps are told one by one.
 const STEPS: usize = 20;
@@ -14,10 +14,7 @@ pub fn shift_forecast(
     status: &ReplicaShiftStatus,
     came: &DryRunOutcome,
 ) -> Forecast {
-    let (outcome, mut because) = outcome(status, &status.common.findings, came);
-    if outcome == Outcome::Nothing {
-        because.extend(evidence(&status.common));
-    }
+    let (outcome, because) = outcome(status, came, || evidence(&status.common));
     let journal = status.journal_in_force();
     let mut steps = match journal {
         Some(journal) => counted(spec, journal),

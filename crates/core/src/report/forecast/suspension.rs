@@ -1,11 +1,10 @@
 //! A suspension: every workload that it holds, and in which clusters.
 
-use super::{DryRunOutcome, TOLD, evidence, names, outcome};
+use super::{DryRunOutcome, TOLD, evidence, found, names, outcome};
 use crate::api::{SuspensionSpec, SuspensionStatus};
 use crate::intent::Seen;
 use crate::intent::suspension::{covered, workload};
-use crate::plan::{Forecast, ForecastStep, Outcome};
-use crate::report::finding_text;
+use crate::plan::{Forecast, ForecastStep};
 use cutover_karmada::ResourceBinding;
 
 /// Returns what a suspension would do. `status`: how its machine left it; `bindings`: those of its policy.
@@ -15,10 +14,7 @@ pub fn suspension_forecast(
     came: &DryRunOutcome,
     bindings: &Seen<Vec<ResourceBinding>>,
 ) -> Forecast {
-    let (outcome, mut because) = outcome(status, &status.common.findings, came);
-    if outcome == Outcome::Nothing {
-        because.extend(evidence(&status.common));
-    }
+    let (outcome, because) = outcome(status, came, || evidence(&status.common));
     let mut remarks = Vec::new();
     let mut steps = match bindings.get() {
         Ok(bindings) => {
@@ -36,9 +32,7 @@ pub fn suspension_forecast(
         steps.truncate(TOLD);
         steps.push(ForecastStep::new("…", format!("{more} more")));
     }
-    if outcome != Outcome::Refused {
-        remarks.extend(status.common.findings.iter().map(finding_text));
-    }
+    remarks.extend(found(outcome, &status.common));
     Forecast {
         outcome,
         because,

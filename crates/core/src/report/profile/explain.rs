@@ -237,6 +237,12 @@ impl Page {
                 &spec.restart_from,
             );
         }
+        if spec.recreate_for_handle {
+            self.says(
+                "A copy that ran before can't start from another handle: a roll back deletes it, and the one that is created in its place \
+                 starts as one that never ran.",
+            );
+        }
         if let Some(path) = &spec.in_use {
             self.when("The handle that it started from is at", path);
         }

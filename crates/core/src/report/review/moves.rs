@@ -358,15 +358,11 @@ pub(super) fn finding(finding: &Finding) -> String {
 }
 
 fn rows(one: &Move, ink: &Ink) -> Vec<Row> {
-    let code = ink.code;
-    let spec = &one.spec;
-    let shared = spec.strategy == Strategy::StartFirst;
     let from = one
         .source()
-        .map_or_else(|| "the source".to_owned(), |source| code(source.as_str()));
-    let to = code(spec.to.as_str());
-    let held = shared || one.preview.born_held;
-    let mut rows: Vec<Row> = vec![
+        .map_or_else(|| "the source".to_owned(), |source| (ink.code)(source.as_str()));
+    let to = (ink.code)(one.spec.to.as_str());
+    let preparation = [
         (
             Phase::Preflight,
             "everything that could block it is checked".to_owned(),
@@ -378,47 +374,62 @@ fn rows(one: &Move, ink: &Ink) -> Vec<Row> {
             format!("it runs on in {from}"),
         ),
     ];
-    if shared {
-        rows.push((
-            Phase::Expand,
-            format!("a copy is brought to {to}"),
-            "both run".to_owned(),
-        ));
-    } else if held {
-        rows.push((
-            Phase::Expand,
+    let mut rows = Vec::from(preparation);
+    rows.extend(expansion(one, &from, &to));
+    rows.extend(capture(one, ink));
+    rows.extend(arrival(one, &from, &to));
+    rows
+}
+
+/// The target gets a copy; not where one can't be created without running.
+fn expansion(one: &Move, from: &str, to: &str) -> Option<Row> {
+    let (what, effect) = match one.spec.strategy {
+        Strategy::StartFirst => (format!("a copy is brought to {to}"), "both run".to_owned()),
+        Strategy::StopFirst if one.preview.born_held => (
             format!("a copy is brought to {to}, held"),
             format!("it runs on in {from} alone"),
-        ));
+        ),
+        Strategy::StopFirst => return None,
+    };
+    Some((Phase::Expand, what, effect))
+}
+
+/// The source stops, unless the target starts first.
+fn capture(one: &Move, ink: &Ink) -> Option<Row> {
+    if one.spec.strategy == Strategy::StartFirst {
+        return None;
     }
-    if !shared {
-        let state = if one.preview.stateful {
-            "it is stopped with its state"
-        } else {
-            "it is stopped"
-        };
-        rows.push((
-            Phase::Capture,
-            format!("{state}; that it stands still is proved"),
-            (ink.loud)("no copy runs from here on"),
-        ));
-    }
-    rows.push((
-        Phase::Handoff,
-        handoff(one, &to),
-        format!("it starts in {to}; healthy within {}", spec.verify.timeout),
-    ));
-    rows.push((
-        Phase::Verify,
-        format!("{to} is watched{}", checks(spec)),
-        format!("healthy for {} without a break", spec.verify.healthy_for),
-    ));
-    rows.push((
-        Phase::Cleanup,
-        format!("past the commit point: {from} is left, the pin goes, the scheduler is let back"),
-        format!("it runs in {to} alone"),
-    ));
-    rows
+    let state = if one.preview.stateful {
+        "it is stopped with its state"
+    } else {
+        "it is stopped"
+    };
+    Some((
+        Phase::Capture,
+        format!("{state}; that it stands still is proved"),
+        (ink.loud)("no copy runs from here on"),
+    ))
+}
+
+fn arrival(one: &Move, from: &str, to: &str) -> [Row; 3] {
+    let verify = &one.spec.verify;
+    [
+        (
+            Phase::Handoff,
+            handoff(one, to),
+            format!("it starts in {to}; healthy within {}", verify.timeout),
+        ),
+        (
+            Phase::Verify,
+            format!("{to} is watched{}", checks(&one.spec)),
+            format!("healthy for {} without a break", verify.healthy_for),
+        ),
+        (
+            Phase::Cleanup,
+            format!("past the commit point: {from} is left, the pin goes, the scheduler is let back"),
+            format!("it runs in {to} alone"),
+        ),
+    ]
 }
 
 fn handoff(one: &Move, to: &str) -> String {

@@ -1,8 +1,8 @@
 //! Kinds of runs to completion, and what their operators tell of them.
 
-use serde_json::json;
+use serde_json::{Value, json};
 
-use super::{Helpers, Kind, Rules, Stage};
+use super::{Helpers, Kind, Rules, Stage, Told};
 use crate::member::kind::Operated;
 
 /// Kubernetes' own controller.
@@ -59,30 +59,7 @@ pub const OTHERS: [Kind; 6] = [
             },
         }),
     },
-    Kind {
-        group: "kubeflow.org",
-        version: "v1",
-        kind: "PyTorchJob",
-        plural: "pytorchjobs",
-        operated: Operated::Run(Rules {
-            suspend: "/spec/runPolicy/suspend",
-            label: "training.kubeflow.org/job-name",
-            helpers: None,
-            status: |told| {
-                let conditions = vec![
-                    told.condition("Created", true),
-                    told.condition("Running", told.stage == Stage::Running),
-                    told.suspended(),
-                    told.condition("Succeeded", told.stage == Stage::Ended { well: true }),
-                    told.condition("Failed", told.stage == Stage::Ended { well: false }),
-                ];
-                json!({
-                    "conditions": conditions, "startTime": told.began,
-                    "replicaStatuses": {"Master": {"active": told.active()}},
-                })
-            },
-        }),
-    },
+    training("PyTorchJob", "pytorchjobs", |told| trained(told, "Master")),
     // kubeflow/mpi-operator@v0.8.0, pkg/controller/mpi_job_controller.go: syncHandler (the launcher is a Job, which is suspended in its
     // turn; the workers are deleted at once), updateMPIJobStatus (Suspended repeats the request; startTime stays). Its workers end with
     // the launcher, as with `cleanPodPolicy: Running`.
@@ -149,3 +126,41 @@ pub const OTHERS: [Kind; 6] = [
         }),
     },
 ];
+
+/// The other kinds of the operator of `PyTorchJob`s, which treats all of them alike.
+pub const TRAININGS: [Kind; 4] = [
+    training("TFJob", "tfjobs", |told| trained(told, "Worker")),
+    training("XGBoostJob", "xgboostjobs", |told| trained(told, "Master")),
+    training("PaddleJob", "paddlejobs", |told| trained(told, "Worker")),
+    training("JAXJob", "jaxjobs", |told| trained(told, "Worker")),
+];
+
+/// A kind of Kubeflow's training operator (kubeflow/trainer@v1.9.4, pkg/controller.v1/common/job.go).
+const fn training(kind: &'static str, plural: &'static str, status: fn(&Told) -> Value) -> Kind {
+    Kind {
+        group: "kubeflow.org",
+        version: "v1",
+        kind,
+        plural,
+        operated: Operated::Run(Rules {
+            suspend: "/spec/runPolicy/suspend",
+            label: "training.kubeflow.org/job-name",
+            helpers: None,
+            status,
+        }),
+    }
+}
+
+/// `role`: of the replica that does the work.
+fn trained(told: &Told, role: &str) -> Value {
+    let conditions = vec![
+        told.condition("Created", true),
+        told.condition("Running", told.stage == Stage::Running),
+        told.suspended(),
+        told.condition("Succeeded", told.stage == Stage::Ended { well: true }),
+        told.condition("Failed", told.stage == Stage::Ended { well: false }),
+    ];
+    json!({
+        "conditions": conditions, "startTime": told.began, "replicaStatuses": {role: {"active": told.active()}},
+    })
+}

@@ -11,7 +11,7 @@ use kube::ResourceExt;
 use kube::api::DynamicObject;
 use serde_json::{Value, json};
 
-pub use self::kinds::{JOB, OTHERS};
+pub use self::kinds::{JOB, OTHERS, TRAININGS};
 use super::frame::{Id, Life};
 pub use super::kind::{Kind, SERVICES};
 use super::{Context, PodPhase, PodView, Timings, frame, later};

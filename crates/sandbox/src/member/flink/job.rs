@@ -1,4 +1,5 @@
-//! One Flink application cluster: its `JobManager`, its `TaskManagers` and its job, as a function of time.
+//! One Flink application cluster, its `JobManager`, its `TaskManagers` and its job, as a function of time. And what is less: a session
+//! cluster has no job of its own, a session job no pods.
 //!
 //! It lives in the member and knows nothing of the operator: it goes on writing while the operator is away.
 
@@ -19,10 +20,23 @@ pub enum Restore {
     LastState,
 }
 
+/// What is deployed.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub enum Form {
+    /// A cluster for one job.
+    #[default]
+    Application,
+    /// A cluster without a job of its own. Its `TaskManager`s come with the jobs, and are not shown.
+    Session,
+    /// A job in the session cluster of that name.
+    InSession(String),
+}
+
 /// What the operator hands to Flink to be deployed.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Submission {
-    /// Of the `FlinkDeployment`.
+    pub form: Form,
+    /// Of the resource.
     pub uid: String,
     /// Of the spec that was deployed; how the operator recognises a deployment whose status got lost.
     pub generation: i64,
@@ -86,7 +100,7 @@ pub enum Happened {
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 enum Phase {
-    /// The job hasn't been started: `running_at` is when it will, `None` for an image that can't be pulled.
+    /// The job hasn't been started: `running_at` is when it will, `None` for an image that can't be pulled, and where there is no job.
     Starting {
         ready_at: Option<Timestamp>,
         running_at: Option<Timestamp>,
@@ -133,7 +147,7 @@ impl Run {
     }
 }
 
-/// An application cluster between its deployment and the end of its last pod.
+/// A cluster or a session job between its deployment and the end of its last pod.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Cluster {
     pub submission: Submission,
@@ -150,11 +164,17 @@ pub struct Cluster {
 
 impl Cluster {
     pub fn new(submission: Submission, now: Timestamp, timings: Timings) -> Self {
-        let ready_at = (!submission.image_is_broken()).then(|| later(now, timings.pod_start));
+        let up = (!submission.image_is_broken()).then(|| later(now, timings.pod_start));
+        let runs = |ready| later(ready, timings.job_start);
+        let (ready_at, running_at) = match submission.form {
+            Form::Application => (up, up.map(runs)),
+            Form::Session => (up, None),
+            Form::InSession(_) => (Some(now), Some(runs(now))),
+        };
         Self {
             phase: Phase::Starting {
                 ready_at,
-                running_at: ready_at.map(|ready| later(ready, timings.job_start)),
+                running_at,
                 again: None,
             },
             submission,
@@ -271,6 +291,11 @@ impl Cluster {
         self.gone_at.is_some()
     }
 
+    /// Returns when the last pod goes or went, once it is being deleted.
+    pub const fn gone_at(&self) -> Option<Timestamp> {
+        self.gone_at
+    }
+
     pub fn is_gone(&self, now: Timestamp) -> bool {
         self.gone_at.is_some_and(|gone| gone <= now)
     }
@@ -354,7 +379,8 @@ impl Cluster {
     /// Ends the `JobManager`'s process, which is started again at once.
     pub fn restart(&mut self, now: Timestamp) -> Vec<Happened> {
         let mut happened = Vec::new();
-        if !self.can_write() {
+        let is_session = self.submission.form == Form::Session;
+        if !(self.can_write() || is_session && self.is_available(now)) {
             return happened;
         }
         let from = self.checkpoint(now);
@@ -363,9 +389,16 @@ impl Cluster {
         let ready = later(now, self.timings.pod_start);
         self.phase = Phase::Starting {
             ready_at: Some(ready),
-            running_at: Some(later(ready, self.timings.job_start)),
+            running_at: (!is_session).then(|| later(ready, self.timings.job_start)),
             again: Some(Again { from }),
         };
+        happened
+    }
+
+    /// Ends the job with the cluster that it ran in.
+    pub fn lose(&mut self, at: Timestamp) -> Vec<Happened> {
+        let mut happened = Vec::new();
+        self.die(at, &mut happened);
         happened
     }
 
@@ -385,7 +418,7 @@ impl Cluster {
 
     /// Returns the pods that exist now.
     pub fn pods(&self, namespace: &str, name: &str, now: Timestamp) -> Vec<PodView> {
-        if self.is_gone(now) {
+        if self.is_gone(now) || matches!(self.submission.form, Form::InSession(_)) {
             return Vec::new();
         }
         let pod = |suffix: &str, component: &'static str, restarts: u32, phase: PodPhase| PodView {

@@ -1,4 +1,4 @@
-//! All Flink clusters of one member: where jobs really run, whatever the operator believes.
+//! All Flink clusters of one member, and the jobs in its session clusters: where jobs really run, whatever the operator believes.
 //!
 //! Knows no Kubernetes: the simulator's shell shows its pods to an API server. Reports to the ledger who can write.
 
@@ -9,14 +9,15 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use jiff::Timestamp;
 use tokio::sync::watch;
 
-use super::job::{Cluster, Found, Handle, Happened, Restore, Submission};
+use super::job::{Cluster, Form, Found, Handle, Happened, Restore, Submission};
+use super::resource::Kind;
 use super::status::Job as JobState;
 use crate::ledger::{Group, Ledger, Origin, Start, Writer};
 use crate::member::savepoints::Savepoint;
 use crate::member::{Context, PodView, later};
 use cutover_karmada::name::ObjectKey;
 
-/// Namespace and name of a `FlinkDeployment`.
+/// Namespace and name of a `FlinkDeployment` or a `FlinkSessionJob`.
 pub type Key = (String, String);
 
 /// What the operator sees when it looks at a cluster.
@@ -24,6 +25,7 @@ pub type Key = (String, String);
 pub struct Seen {
     /// Of the spec that was deployed.
     pub generation: i64,
+    pub job_id: String,
     pub deleting: bool,
     pub available: bool,
     /// Its `JobManager` was up before, and is restarted.
@@ -41,8 +43,10 @@ pub struct Seen {
 /// Everything about a workload's runtime that the operator's decisions depend on.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Runtime {
-    /// The `JobManager`'s Deployment; `None` when there is none.
+    /// The `JobManager`'s Deployment; `None` when there is none. Of a session job: the job in its session cluster.
     pub cluster: Option<Seen>,
+    /// Of a session job: whether the REST API of its session cluster answers.
+    pub session_answers: bool,
     /// Whether HA metadata exists in this member.
     pub ha_available: bool,
     /// Whether that metadata holds a checkpoint.
@@ -68,10 +72,23 @@ struct State {
     ids: u64,
 }
 
+impl State {
+    /// Returns the jobs of a session cluster.
+    fn in_session(&self, (namespace, name): &Key) -> Vec<Key> {
+        let form = Form::InSession(name.clone());
+        let all = self.clusters.iter();
+        let own = all.filter(|(key, job)| key.0 == *namespace && job.submission.form == form);
+        own.map(|(key, _)| key.clone()).collect()
+    }
+}
+
 /// The member's Flink clusters; clones share them.
 #[derive(Clone)]
 pub struct Jobs {
     context: Arc<Context>,
+    kind: Kind,
+    /// The jobs in those that are session clusters.
+    hosted: Option<Box<Jobs>>,
     state: Arc<Mutex<State>>,
     changed: watch::Sender<()>,
 }
@@ -86,11 +103,39 @@ impl fmt::Debug for Jobs {
 
 impl Jobs {
     pub fn new(context: Arc<Context>) -> Self {
+        let changed = watch::Sender::new(());
+        // Both draw from the member's generators, which have numbers.
+        let state = State {
+            ids: 1 << 32,
+            ..State::default()
+        };
+        let hosted = Self {
+            context: Arc::clone(&context),
+            kind: Kind::SessionJob,
+            hosted: None,
+            state: Arc::new(Mutex::new(state)),
+            changed: changed.clone(),
+        };
         Self {
             context,
+            kind: Kind::Deployment,
+            hosted: Some(Box::new(hosted)),
             state: Arc::default(),
-            changed: watch::Sender::new(()),
+            changed,
         }
+    }
+
+    /// Returns what belongs to the resources of a kind: clusters, or the jobs in session clusters.
+    pub fn of_kind(&self, kind: Kind) -> &Self {
+        match self.hosted.as_deref() {
+            Some(hosted) if hosted.kind == kind => hosted,
+            _ => self,
+        }
+    }
+
+    /// Returns the jobs in the member's session clusters.
+    pub fn in_sessions(&self) -> &Self {
+        self.of_kind(Kind::SessionJob)
     }
 
     /// Returns how the runtime of a workload looks now.
@@ -107,6 +152,7 @@ impl Jobs {
         Runtime {
             cluster: cluster.map(|cluster| Seen {
                 generation: cluster.submission.generation,
+                job_id: cluster.submission.job_id.clone(),
                 deleting: cluster.is_deleting(),
                 available: cluster.is_available(now),
                 restarted: cluster.is_restarted(),
@@ -117,6 +163,7 @@ impl Jobs {
                 started_at: cluster.job_started_at(),
                 last_checkpoint: cluster.checkpoint(now).map(|handle| handle.path),
             }),
+            session_answers: false,
             ha_available: live.is_some() || kept.is_some(),
             ha_checkpoint: live.is_some_and(|cluster| cluster.checkpoint(now).is_some())
                 || kept.is_some_and(Option::is_some),
@@ -147,11 +194,12 @@ impl Jobs {
         format!("{:032x}", rng.u128(..))
     }
 
-    /// Deploys a cluster; refused while one of that name exists.
+    /// Deploys a cluster, or submits a session job; refused while one of that name exists. A session job that has ended is replaced.
     pub fn submit(&self, key: &Key, submission: Submission) -> Result<(), String> {
         let now = self.context.clock.now();
         let mut state = self.advance(now);
-        if state.clusters.contains_key(key) {
+        let is_over = |job: &Cluster| self.kind == Kind::SessionJob && job.job_state().is_terminal();
+        if state.clusters.get(key).is_some_and(|cluster| !is_over(cluster)) {
             return Err(format!("The Flink cluster {} already exists.", key.1));
         }
         if submission.restore != Restore::LastState {
@@ -248,6 +296,9 @@ impl Jobs {
 
     /// Ends everything at once, as when the machines of the member are gone; nobody is told, and no state stays.
     pub fn vanish(&self) {
+        if let Some(hosted) = &self.hosted {
+            hosted.vanish();
+        }
         let now = self.context.clock.now();
         let mut state = self.advance(now);
         for (key, mut cluster) in std::mem::take(&mut state.clusters) {
@@ -277,7 +328,7 @@ impl Jobs {
     }
 
     /// Ends the `JobManager`'s process, which Kubernetes starts again in the same pod: the job goes on from its last checkpoint
-    /// where HA metadata names it, else from what was deployed.
+    /// where HA metadata names it, else from what was deployed. The jobs of a session cluster go on, or are lost.
     pub fn restart_job_manager(&self, key: &Key) {
         let now = self.context.clock.now();
         let mut state = self.advance(now);
@@ -290,6 +341,11 @@ impl Jobs {
                 self.named_by_metadata(key, &submission.uid, checkpoint.as_ref());
                 state.metadata.insert(key.clone(), checkpoint);
             }
+            match self.hosts(&submission) {
+                Some(hosted) if submission.high_availability => hosted.restart_all(key),
+                Some(hosted) => hosted.lose_all(key, now),
+                None => {}
+            }
         }
         drop(state);
         self.changed.send_replace(());
@@ -301,6 +357,41 @@ impl Jobs {
         if let Some(cluster) = self.advance(now).clusters.get_mut(key) {
             cluster.set_reachable(reachable);
         }
+        if let Some(hosted) = &self.hosted {
+            let jobs = hosted.advance(now).in_session(key);
+            for job in jobs {
+                hosted.set_reachable(&job, reachable);
+            }
+        }
+        self.changed.send_replace(());
+    }
+
+    /// Returns the jobs in what was submitted, if that is a session cluster.
+    fn hosts(&self, submission: &Submission) -> Option<&Self> {
+        let hosted = self.hosted.as_deref();
+        hosted.filter(|_| submission.form == Form::Session)
+    }
+
+    /// Starts the jobs of a session cluster again with its `JobManager`.
+    fn restart_all(&self, session: &Key) {
+        let now = self.context.clock.now();
+        let jobs = self.advance(now).in_session(session);
+        for job in jobs {
+            self.restart_job_manager(&job);
+        }
+    }
+
+    /// Ends the jobs of a session cluster that is gone; it was the only one that knew of them.
+    fn lose_all(&self, session: &Key, at: Timestamp) {
+        let mut state = self.advance(at);
+        for key in state.in_session(session) {
+            if let Some(mut job) = state.clusters.remove(&key) {
+                let happened = job.lose(at);
+                self.report(&mut state, &key, &job.submission, happened);
+            }
+            state.metadata.remove(&key);
+        }
+        drop(state);
         self.changed.send_replace(());
     }
 
@@ -309,7 +400,7 @@ impl Jobs {
         let now = self.context.clock.now();
         self.context
             .ledger
-            .handle_told(&workload(key), &self.writer(uid), now, handle);
+            .handle_told(&self.workload(key), &self.writer(uid), now, handle);
     }
 
     /// Returns all pods that exist now, in the order of their names.
@@ -324,8 +415,16 @@ impl Jobs {
         let pods = state.clusters.iter();
         let pods = pods.flat_map(|((namespace, name), cluster)| cluster.pods(namespace, name, now));
         let looks = state.clusters.values();
-        let next = looks.filter_map(|cluster| cluster.next_look(now)).min();
+        let looks = looks.filter_map(|cluster| cluster.next_look(now));
+        let hosted = self.hosted.as_ref().and_then(|hosted| hosted.next_change());
+        let next = looks.chain(hosted).min();
         (pods.collect(), next.unwrap_or(Timestamp::MAX))
+    }
+
+    /// Lets everything happen that is due, and returns when more does.
+    fn next_change(&self) -> Option<Timestamp> {
+        let state = self.advance(self.context.clock.now());
+        state.clusters.values().filter_map(Cluster::next_change).min()
     }
 
     /// Waits until something is requested, or until a moment from [`Self::pods_until`], which may be over: what has changed by
@@ -418,8 +517,11 @@ impl Jobs {
     }
 
     fn report(&self, state: &mut State, key: &Key, submission: &Submission, happened: Vec<Happened>) {
-        let (ledger, workload, writer): (&Ledger, _, _) =
-            (&self.context.ledger, workload(key), self.writer(&submission.uid));
+        let (ledger, workload, writer): (&Ledger, _, _) = (
+            &self.context.ledger,
+            self.workload(key),
+            self.writer(&submission.uid),
+        );
         let store = |at, handle: &Handle| {
             self.context.savepoints.put(
                 &handle.path,
@@ -461,6 +563,9 @@ impl Jobs {
 
     /// Keeps the HA metadata of a cluster that is gone, if it is to be kept and its job could come back.
     fn bury(&self, state: &mut State, key: &Key, cluster: &Cluster, now: Timestamp) {
+        if let Some(hosted) = self.hosts(&cluster.submission) {
+            hosted.lose_all(key, cluster.gone_at().unwrap_or(now));
+        }
         let keep = state.keep_metadata.remove(key).unwrap_or(false);
         let dies_alive = cluster.job_state() == JobState::Suspended && cluster.came_up();
         if !keep || !cluster.submission.high_availability || !dies_alive {
@@ -478,12 +583,21 @@ impl Jobs {
         let Some(handle) = handle else { return };
         let now = self.context.clock.now();
         self.context.ledger.handle_retained(
-            &workload(key),
+            &self.workload(key),
             &self.writer(uid),
             now,
             &handle.path,
             handle.records,
         );
+    }
+
+    fn workload(&self, (namespace, name): &Key) -> ObjectKey {
+        ObjectKey {
+            group: "flink.apache.org".to_owned(),
+            kind: self.kind.name().to_owned(),
+            namespace: Some(namespace.clone()),
+            name: name.clone(),
+        }
     }
 
     fn writer(&self, uid: &str) -> Writer {
@@ -506,13 +620,4 @@ fn savepoint_path(submission: &Submission, rng: &mut fastrand::Rng) -> String {
     let id = submission.job_id.get(..6).unwrap_or("000000");
     let suffix = rng.u64(..1 << 48);
     format!("{}/savepoint-{id}-{suffix:012x}", submission.savepoint_dir)
-}
-
-fn workload((namespace, name): &Key) -> ObjectKey {
-    ObjectKey {
-        group: "flink.apache.org".to_owned(),
-        kind: "FlinkDeployment".to_owned(),
-        namespace: Some(namespace.clone()),
-        name: name.clone(),
-    }
 }

@@ -1,8 +1,9 @@
-//! A simulator of Flink's Kubernetes operator and of the application clusters it deploys.
+//! A simulator of Flink's Kubernetes operator, of the application and session clusters it deploys, and of the jobs in the latter.
 //!
-//! The decisions follow the operator's source; each file names the classes it follows. Not simulated: session
-//! clusters and session jobs, snapshot resources but those that people make, in-place scaling, the autoscaler, ingress, Events, blue-green
-//! deployments. An image can't be pulled when its name or tag contains `broken` or `does-not-exist`.
+//! The decisions follow the operator's source; each file names the classes it follows. Not simulated: snapshot resources but those that
+//! people make, in-place scaling, the autoscaler, ingress, Events, blue-green deployments; of session clusters their `TaskManager`s, a
+//! second job of one resource beside the first, and that a change of the cluster wakes its jobs before their time. An image can't be
+//! pulled when its name or tag contains `broken` or `does-not-exist`.
 //!
 //! One default differs from the operator's built-in one: `kubernetes.operator.jm-deployment.shutdown-ttl` is `0 s` here,
 //! not `1 d`, so that the `JobManager`'s pod goes soon after a job was stopped with a savepoint.
@@ -26,7 +27,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use futures::StreamExt;
-use kube::api::{Api, ApiResource, DynamicObject, Patch, PatchParams, PostParams};
+use kube::api::{Api, DynamicObject, ListParams, Patch, PatchParams, PostParams};
 use kube::runtime::watcher::Event;
 use kube::{Client, Error, ResourceExt};
 use serde_json::{Value, json};
@@ -36,20 +37,17 @@ use tokio::time::Instant;
 pub use self::job::is_broken_image;
 pub use self::jobs::Jobs;
 use self::operator::{Failure, Operator, Record};
-use self::resource::{FINALIZER, Resource};
+pub use self::resource::Kind;
+use self::resource::{Resource, Session};
+use self::spec::{BLOCK_ON_SESSION_JOBS, Spec};
 use self::status::Status;
 use super::cache::{Cache, Key, key, watch, without_owners};
 use super::pods::Shown;
-use super::{Context, Gate};
+use super::{Context, Gate, kind};
 
-fn api_resource() -> ApiResource {
-    ApiResource {
-        group: "flink.apache.org".to_owned(),
-        version: "v1beta1".to_owned(),
-        api_version: "flink.apache.org/v1beta1".to_owned(),
-        kind: "FlinkDeployment".to_owned(),
-        plural: "flinkdeployments".to_owned(),
-    }
+/// Returns a definition of session jobs that takes whatever the operator's does, and more.
+pub fn session_job_definition() -> Value {
+    kind::definition(&Kind::SessionJob.api_resource())
 }
 
 /// Shows the pods of the member's Flink clusters, for ever.
@@ -69,7 +67,7 @@ pub async fn show_pods(client: Client, context: Arc<Context>, jobs: Jobs) {
 
 /// Takes away clusters whose `FlinkDeployment` is gone, for ever: the member's garbage collector, not the operator.
 pub async fn collect_garbage(client: Client, context: Arc<Context>, jobs: Jobs) {
-    let mut events = watch(client, &api_resource(), &context);
+    let mut events = watch(client, &Kind::Deployment.api_resource(), &context);
     let mut known: BTreeSet<(Key, String)> = BTreeSet::new();
     let mut listed = BTreeSet::new();
     let id = |object: &DynamicObject| (key(object), object.uid().unwrap_or_default());
@@ -93,23 +91,23 @@ pub async fn collect_garbage(client: Client, context: Arc<Context>, jobs: Jobs) 
     }
 }
 
-/// Runs the operator, for ever: one task a resource, each working off its own events one after the other.
-pub async fn operate(client: Client, context: Arc<Context>, jobs: Jobs, gate: Gate) {
+/// Runs the operator of a kind, for ever: one task a resource, each working off its own events one after the other.
+pub async fn operate(client: Client, context: Arc<Context>, jobs: Jobs, gate: Gate, kind: Kind) {
     let cache = Cache::new();
     let mut changes = cache.subscribe();
     let mut tasks: JoinSet<Key> = JoinSet::new();
     let own = Arc::clone(&context);
-    let behind = || own.lag.behind(&own.cluster, "flinkdeployments");
+    let behind = || own.lag.behind(&own.cluster, kind.plural());
     let feed = cache
         .clone()
-        .feed(client.clone(), api_resource(), behind, &own, without_owners);
+        .feed(client.clone(), kind.api_resource(), behind, &own, without_owners);
     let operator = Operator { context, jobs, gate };
     let dispatch = async {
         let mut busy = BTreeSet::new();
         loop {
             for (key, _) in cache.all() {
                 if busy.insert(key.clone()) {
-                    let worker = Worker::new(&client, &operator, &cache, key);
+                    let worker = Worker::new(&client, &operator, kind, &cache, key);
                     tasks.spawn(worker.run());
                 }
             }
@@ -125,9 +123,12 @@ pub async fn operate(client: Client, context: Arc<Context>, jobs: Jobs, gate: Ga
 /// The operator's work on one resource.
 struct Worker {
     operator: Operator,
+    kind: Kind,
     cache: Cache,
     key: Key,
     api: Api<DynamicObject>,
+    /// Of the other kind, in the same namespace.
+    others: Api<DynamicObject>,
 }
 
 /// What of a cached object makes the operator look at it; changes of other metadata don't.
@@ -140,22 +141,30 @@ struct Trigger {
 }
 
 impl Trigger {
-    fn of(object: &DynamicObject) -> Self {
+    fn of(kind: Kind, object: &DynamicObject) -> Self {
+        let own = kind.finalizer();
         Self {
             uid: object.uid(),
             generation: object.metadata.generation,
             deleting: object.metadata.deletion_timestamp.is_some(),
-            finalized: object.finalizers().iter().any(|finalizer| finalizer == FINALIZER),
+            finalized: object.finalizers().contains(&own),
         }
     }
 }
 
 impl Worker {
-    fn new(client: &Client, operator: &Operator, cache: &Cache, key: Key) -> Self {
+    fn new(client: &Client, operator: &Operator, kind: Kind, cache: &Cache, key: Key) -> Self {
+        let api = |kind: Kind| Api::namespaced_with(client.clone(), &key.0, &kind.api_resource());
+        let other = match kind {
+            Kind::Deployment => Kind::SessionJob,
+            Kind::SessionJob => Kind::Deployment,
+        };
         Self {
             operator: operator.clone(),
+            kind,
             cache: cache.clone(),
-            api: Api::namespaced_with(client.clone(), &key.0, &api_resource()),
+            api: api(kind),
+            others: api(other),
             key,
         }
     }
@@ -169,7 +178,7 @@ impl Worker {
             let Some(object) = self.cache.get(&self.key) else {
                 return self.key;
             };
-            let trigger = Trigger::of(&object);
+            let trigger = Trigger::of(self.kind, &object);
             let next = self
                 .handle(&object, &mut recorder)
                 .await
@@ -186,7 +195,7 @@ impl Worker {
                 if self
                     .cache
                     .get(&self.key)
-                    .is_none_or(|object| Trigger::of(&object) != trigger)
+                    .is_none_or(|object| Trigger::of(self.kind, &object) != trigger)
                 {
                     break;
                 }
@@ -199,7 +208,7 @@ impl Worker {
         object: &Arc<DynamicObject>,
         recorder: &mut Option<Recorder>,
     ) -> Result<Option<Duration>, Failure> {
-        let trigger = Trigger::of(object);
+        let trigger = Trigger::of(self.kind, object);
         self.operator.gate.open().await;
         if !trigger.finalized {
             if !trigger.deleting {
@@ -207,16 +216,28 @@ impl Worker {
             }
             return Ok(None);
         }
-        let mut resource = Resource::new(object);
+        let mut resource = Resource::new(self.kind, object);
+        resource.session = self.session(&resource).await?;
         // Its own last record is newer than what the cache shows, unless this is another object.
         let recorder = match recorder {
             Some(recorder) if recorder.written_for(object) => recorder,
-            other => other.insert(Recorder::new(self.api.clone(), object, resource.status.clone())),
+            other => other.insert(Recorder {
+                kind: self.kind,
+                api: self.api.clone(),
+                base: Arc::clone(object),
+                status: resource.status.clone(),
+            }),
         };
         resource.status.clone_from(&recorder.status);
         recorder.base = Arc::clone(object);
         if trigger.deleting {
-            self.operator.clean_up(&mut resource).await?;
+            if self.has_session_jobs(&resource).await? {
+                return Ok(Some(self.operator.context.timings.reconcile_interval));
+            }
+            if !self.operator.clean_up(&mut resource).await? {
+                recorder.record(&resource.status).await?;
+                return Ok(Some(self.operator.context.timings.progress_check));
+            }
             self.operator.gate.open().await;
             self.set_finalizer(object, false).await?;
             return Ok(None);
@@ -224,14 +245,43 @@ impl Worker {
         self.operator.reconcile(&mut resource, recorder).await
     }
 
+    /// Returns the session cluster that a session job names.
+    async fn session(&self, resource: &Resource) -> Result<Option<Session>, Failure> {
+        if !resource.is_session_job() || resource.spec.deployment_name().is_empty() {
+            return Ok(None);
+        }
+        let found = self.others.get_opt(resource.spec.deployment_name()).await?;
+        let session = found.map(|object| Resource::new(Kind::Deployment, &object));
+        Ok(session.map(|session| Session {
+            is_ready: session.status.manager_is_ready(),
+            spec: session.spec,
+        }))
+    }
+
+    /// Returns whether a session cluster has jobs that are to be deleted first (`SessionReconciler.cleanupInternal`).
+    async fn has_session_jobs(&self, resource: &Resource) -> Result<bool, Failure> {
+        let blocks = || resource.spec.conf().flag(BLOCK_ON_SESSION_JOBS, true);
+        if !(resource.is_session_cluster() && blocks()) {
+            return Ok(false);
+        }
+        let jobs = match self.others.list(&ListParams::default()).await {
+            Ok(jobs) => jobs,
+            // The member doesn't know the kind.
+            Err(Error::Api(status)) if status.is_not_found() => return Ok(false),
+            Err(error) => return Err(error.into()),
+        };
+        let mut specs = jobs.items.iter().map(|job| Spec::new(&job.data["spec"]));
+        Ok(specs.any(|spec| spec.deployment_name() == resource.name))
+    }
+
     /// Adds or removes the operator's finalizer, on the newest version of the object.
     async fn set_finalizer(&self, object: &DynamicObject, present: bool) -> Result<(), Failure> {
         let mut current = object.clone();
         loop {
             let mut finalizers = current.finalizers().to_vec();
-            finalizers.retain(|finalizer| finalizer != FINALIZER);
+            finalizers.retain(|finalizer| *finalizer != self.kind.finalizer());
             if present {
-                finalizers.push(FINALIZER.to_owned());
+                finalizers.push(self.kind.finalizer());
             }
             let patch = json!({"metadata": {
                 "finalizers": finalizers,
@@ -258,20 +308,13 @@ impl Worker {
 
 /// Writes statuses of one resource and remembers the last (`StatusRecorder`).
 struct Recorder {
+    kind: Kind,
     api: Api<DynamicObject>,
     base: Arc<DynamicObject>,
     status: Status,
 }
 
 impl Recorder {
-    fn new(api: Api<DynamicObject>, object: &Arc<DynamicObject>, status: Status) -> Self {
-        Self {
-            api,
-            base: Arc::clone(object),
-            status,
-        }
-    }
-
     fn written_for(&self, object: &DynamicObject) -> bool {
         self.base.uid() == object.uid()
     }
@@ -285,7 +328,7 @@ impl Record for Recorder {
         }
         loop {
             let mut object = (*self.base).clone();
-            object.data["status"] = serde_json::to_value(status).unwrap_or(Value::Null);
+            object.data["status"] = status.shown(self.kind);
             let name = object.name_any();
             match self
                 .api
@@ -299,7 +342,7 @@ impl Record for Recorder {
                 }
                 Err(Error::Api(conflict)) if conflict.is_conflict() => {
                     let latest = self.api.get(&name).await?;
-                    let theirs = Resource::new(&latest).status;
+                    let theirs = Resource::new(self.kind, &latest).status;
                     if theirs != self.status || latest.uid() != self.base.uid() {
                         self.status = theirs;
                         return Err(Error::Api(conflict).into());

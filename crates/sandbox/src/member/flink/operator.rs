@@ -1,4 +1,5 @@
-//! The operator's loop over one resource: look, validate, decide, carry out, record (`FlinkDeploymentController`).
+//! The operator's loop over one resource: look, validate, decide, carry out, record (`FlinkDeploymentController`,
+//! `FlinkSessionJobController`).
 //!
 //! Knows no Kubernetes either: where a status is recorded is given to it.
 
@@ -7,14 +8,14 @@ use std::time::Duration;
 
 use jiff::Timestamp;
 
-use super::job::{Restore, Submission};
-use super::jobs::{Jobs, Key};
+use super::job::{Form, Restore, Submission};
+use super::jobs::{Jobs, Key, Runtime};
 use super::observe::{DeploymentFailed, observe};
 use super::reconcile::{Action, Suspend, decide, decide_upgrade};
 use super::resource::Resource;
 use super::spec::{CHECKPOINT_DIR, JobState, SAVEPOINT_DIR, SAVEPOINT_ON_DELETION, Spec, UpgradeMode};
-use super::status::{Job, JobManager, LAST_STATE_MARKER, Reconciliation, Status};
-use super::validate::validate;
+use super::status::{JOB_NOT_FOUND, Job, JobManager, LAST_STATE_MARKER, Reconciliation, Recorded, Status};
+use super::validate::{validate, validate_session_job};
 use crate::member::{Context, Gate};
 
 /// Where the operator records a status (`StatusRecorder`).
@@ -29,6 +30,9 @@ pub enum Failure {
     /// Told in the status; a person or a change of the spec has to help.
     #[error("{0}")]
     Upgrade(String),
+    /// Told in the status, and tried again; of session jobs.
+    #[error("{0}")]
+    Session(String),
     #[error(transparent)]
     Deployment(#[from] DeploymentFailed),
     /// The API server refused or didn't answer: tried again.
@@ -57,6 +61,7 @@ impl Operator {
             Ok(true) => {}
             Ok(false) => return Ok(None),
             Err(Failure::Upgrade(message)) => resource.status.set_error("UpgradeFailureException", &message),
+            Err(Failure::Session(message)) => resource.status.set_error("ReconciliationException", &message),
             Err(Failure::Deployment(failed)) => {
                 resource.status.job_manager_deployment_status = JobManager::Error;
                 resource.status.job_status.state = Some(Job::Reconciling);
@@ -66,58 +71,123 @@ impl Operator {
             }
             Err(failure @ Failure::Record(_)) => return Err(failure),
         }
-        resource.status.set_running_condition(self.now());
+        if !resource.is_session_job() {
+            resource.status.set_running_condition(self.now());
+        }
         self.record(resource, record).await?;
         Ok(Some(self.requeue(&resource.status, before)))
     }
 
-    /// Cleans up behind a resource that is being deleted; afterwards its finalizer can go.
-    pub async fn clean_up(&self, resource: &mut Resource) -> Result<(), Failure> {
-        let key = key(resource);
+    /// Cleans up behind a resource that is being deleted; returns whether its finalizer can go.
+    pub async fn clean_up(&self, resource: &mut Resource) -> Result<bool, Failure> {
         self.gate.open().await;
-        if let Err(failed) = observe(resource, &self.jobs.look(&key), self.now()) {
+        let seen = self.see(resource);
+        if let Err(failed) = observe(resource, &seen, self.now()) {
             tracing::debug!(%failed, "observing for clean-up");
         }
-        if resource.status.is_before_first_deployment() || resource.status.job_is_terminal() {
-            self.jobs.delete(&key, false).await;
-            return Ok(());
+        if resource.is_session_job() {
+            return Ok(self.clean_up_session_job(resource).await);
         }
-        let how = if resource.spec.conf().flag(SAVEPOINT_ON_DELETION, false) {
-            Suspend::Savepoint
-        } else {
-            Suspend::Stateless
-        };
-        self.cancel_job(resource, how).await.map(|_| ())
+        let status = &resource.status;
+        let has_no_job = resource.is_session_cluster() || status.job_is_terminal();
+        if has_no_job || status.is_before_first_deployment() {
+            self.jobs.delete(&key(resource), false).await;
+            return Ok(true);
+        }
+        let how = how_on_deletion(resource);
+        self.cancel_job(resource, how).await.map(|_| true)
+    }
+
+    /// `SessionJobReconciler.cleanupInternal`.
+    async fn clean_up_session_job(&self, resource: &mut Resource) -> bool {
+        let status = &resource.status;
+        let was_stopped = |last: Recorded| last.spec.job_state() == JobState::Suspended;
+        let does_not_run = status.last_reconciled().is_none_or(was_stopped)
+            || status.job_is_terminal()
+            || status.job_status.job_id.is_none()
+            || status.error.as_deref() == Some(JOB_NOT_FOUND);
+        if does_not_run || resource.session.is_none() {
+            return true;
+        }
+        if !resource.session_is_ready() {
+            // Without high availability the job doesn't survive that.
+            return !resource.conf().high_availability();
+        }
+        if status.job_is(Job::Cancelling) {
+            return false;
+        }
+        let how = how_on_deletion(resource);
+        match self.cancel_job(resource, how).await {
+            Ok(is_pending) => !is_pending,
+            Err(failure) => {
+                tracing::debug!(%failure, "cancelling for clean-up");
+                false
+            }
+        }
     }
 
     /// Returns whether the resource is to be looked at again by itself.
     async fn pass(&self, resource: &mut Resource, record: &mut impl Record) -> Result<bool, Failure> {
         self.gate.open().await;
-        let key = key(resource);
-        self.look(resource, &key)?;
+        self.look(resource)?;
         if !reset_when_invalid(resource) {
             self.record(resource, record).await?;
             return Ok(false);
         }
         self.record(resource, record).await?;
-        let mut action = decide(resource, &self.jobs.look(&key), self.now());
+        if resource.is_session_job() && !resource.session_is_ready() {
+            return Ok(true);
+        }
+        let seen = self.see(resource);
+        let mut action = decide(resource, &seen, self.now());
         if action == Action::DeleteNeverStarted {
             resource.status.job_status.state = Some(Job::Failed);
             self.delete_cluster(resource, true).await;
-            action = decide_upgrade(resource, &self.jobs.look(&key)).unwrap_or(Action::Wait);
+            let seen = self.see(resource);
+            action = decide_upgrade(resource, &seen).unwrap_or(Action::Wait);
         }
         self.act(action, resource, record).await?;
         Ok(true)
     }
 
-    fn look(&self, resource: &mut Resource, key: &Key) -> Result<(), Failure> {
+    fn look(&self, resource: &mut Resource) -> Result<(), Failure> {
         let known = resource.status.job_status.upgrade_savepoint_path.clone();
-        observe(resource, &self.jobs.look(key), self.now())?;
+        let seen = self.see(resource);
+        observe(resource, &seen, self.now())?;
         match &resource.status.job_status.upgrade_savepoint_path {
-            Some(told) if known.as_ref() != Some(told) => self.jobs.told(key, &resource.uid, told),
+            Some(told) if known.as_ref() != Some(told) => {
+                self.jobs_of(resource).told(&key(resource), &resource.uid, told);
+            }
             _ => {}
         }
         Ok(())
+    }
+
+    /// Returns what is seen of the runtime. Of a session job that is the job with its id, and nothing while its cluster doesn't answer.
+    fn see(&self, resource: &Resource) -> Runtime {
+        let seen = self.jobs_of(resource).look(&key(resource));
+        if !resource.is_session_job() {
+            return seen;
+        }
+        let session_answers = self.session_answers(resource);
+        let id = resource.status.job_status.job_id.as_ref();
+        let job = seen
+            .cluster
+            .filter(|job| session_answers && Some(&job.job_id) == id);
+        Runtime {
+            cluster: job,
+            session_answers,
+            ..Runtime::default()
+        }
+    }
+
+    fn session_answers(&self, resource: &Resource) -> bool {
+        let session = self.jobs.look(&resource.session_key()).cluster;
+        session.is_some_and(|session| session.available && session.reachable)
+    }
+
+    fn jobs_of(&self, resource: &Resource) -> &Jobs {
+        self.jobs.of_kind(resource.kind)
     }
 
     async fn act(
@@ -129,6 +199,8 @@ impl Operator {
         match action {
             Action::Hold | Action::Wait | Action::DeleteNeverStarted => {}
             Action::FirstDeploy => self.deploy_first(resource, record).await?,
+            Action::ReplaceSession => self.replace_session(resource, record).await?,
+            Action::RecoverSession => self.deploy_session(resource).await?,
             Action::Record => resource.for_deployed_spec(self.now()),
             Action::Redeploy => self.redeploy(resource, record).await?,
             Action::Suspend { how, restore } => self.suspend(resource, record, how, restore).await?,
@@ -142,13 +214,38 @@ impl Operator {
                 clean_up,
             } => {
                 if clean_up {
-                    self.delete_cluster(resource, true).await;
+                    if !resource.is_session_job() {
+                        self.delete_cluster(resource, true).await;
+                    }
                     resource.status.error = None;
                 }
                 self.resubmit(resource, record, require_metadata).await?;
             }
             Action::Fail(why) => return Err(Failure::Upgrade(why)),
         }
+        Ok(())
+    }
+
+    /// `SessionReconciler.reconcileSpecChange`.
+    async fn replace_session(
+        &self,
+        resource: &mut Resource,
+        record: &mut impl Record,
+    ) -> Result<(), Failure> {
+        self.delete_cluster(resource, false).await;
+        resource.before_deployment_attempt(self.now());
+        self.record(resource, record).await?;
+        self.deploy_session(resource).await?;
+        resource.for_deployed_spec(self.now());
+        Ok(())
+    }
+
+    async fn deploy_session(&self, resource: &mut Resource) -> Result<(), Failure> {
+        self.gate.open().await;
+        let submission = submission(resource, &resource.spec, Restore::Empty);
+        let submitted = self.jobs.submit(&key(resource), submission);
+        submitted.map_err(Failure::Upgrade)?;
+        resource.status.job_manager_deployment_status = JobManager::Deploying;
         Ok(())
     }
 
@@ -275,6 +372,9 @@ impl Operator {
         savepoint: Option<String>,
         require_metadata: bool,
     ) -> Result<(), Failure> {
+        if resource.is_session_job() {
+            return self.submit_to_session(resource, record, spec, savepoint).await;
+        }
         let key = key(resource);
         let restore = match savepoint {
             Some(path) => Restore::Savepoint(path),
@@ -305,8 +405,37 @@ impl Operator {
         Ok(())
     }
 
+    /// `SessionJobReconciler.deploy`.
+    async fn submit_to_session(
+        &self,
+        resource: &mut Resource,
+        record: &mut impl Record,
+        spec: &Spec,
+        savepoint: Option<String>,
+    ) -> Result<(), Failure> {
+        let has_id = resource.status.job_status.job_id.is_some();
+        // One whose submission failed is submitted again.
+        if !(has_id && resource.status.job_is(Job::Reconciling)) {
+            let id = self.jobs_of(resource).job_id();
+            resource.status.job_status.job_id = Some(id);
+            resource.status.job_status.state = Some(Job::Reconciling);
+            self.record(resource, record).await?;
+        }
+        self.gate.open().await;
+        if !self.session_answers(resource) {
+            return Err(Failure::Session("the session cluster does not answer".to_owned()));
+        }
+        let restore = savepoint.map_or(Restore::Empty, Restore::Savepoint);
+        let submission = submission(resource, spec, restore);
+        let submitted = self.jobs_of(resource).submit(&key(resource), submission);
+        submitted.map_err(Failure::Session)
+    }
+
     /// Brings the job to a halt; returns whether that is still going on (`AbstractFlinkService.cancelJob`).
     async fn cancel_job(&self, resource: &mut Resource, how: Suspend) -> Result<bool, Failure> {
+        if resource.is_session_job() {
+            return self.cancel_session_job(resource, how).await;
+        }
         let (key, asked_at) = (key(resource), self.now());
         match how {
             Suspend::Noop => {}
@@ -321,7 +450,7 @@ impl Operator {
                 resource.status.savepoint_taken(&path, asked_at);
             }
             Suspend::Stateless => {
-                if resource.status.job_is_cancellable() {
+                if resource.job_is_cancellable() {
                     self.jobs.cancel(&key);
                 }
                 self.delete_cluster(resource, false).await;
@@ -342,6 +471,57 @@ impl Operator {
         }
         resource.status.job_status.state = Some(Job::Finished);
         Ok(false)
+    }
+
+    /// `AbstractFlinkService.cancelSessionJob`.
+    async fn cancel_session_job(&self, resource: &mut Resource, how: Suspend) -> Result<bool, Failure> {
+        let (key, asked_at) = (key(resource), self.now());
+        match how {
+            Suspend::Savepoint => {
+                if !resource.status.job_is(Job::Running) || !self.session_answers(resource) {
+                    return Err(Failure::Session("Savepoint Error".to_owned()));
+                }
+                let path = self.jobs_of(resource).stop_with_savepoint(&key).await;
+                let path = path.map_err(|why| Failure::Session(format!("Savepoint Error: {why}")))?;
+                resource.status.savepoint_taken(&path, asked_at);
+            }
+            Suspend::Stateless | Suspend::Cancel => {
+                if !self.is_cancelled(resource, how == Suspend::Stateless)? {
+                    resource.status.job_status.state = Some(Job::Cancelling);
+                    return Ok(true);
+                }
+            }
+            // A session job is never left to the metadata of its cluster.
+            Suspend::Noop | Suspend::LastState => {}
+        }
+        resource.status.job_status.state = Some(Job::Finished);
+        resource.status.job_status.job_id = None;
+        Ok(false)
+    }
+
+    /// Begins to cancel a session job; returns whether there is nothing to wait for (`AbstractFlinkService.cancelJobOrError`).
+    fn is_cancelled(&self, resource: &Resource, ignores_missing: bool) -> Result<bool, Failure> {
+        let job = &resource.status.job_status;
+        let no_id = || Failure::Session(r#"Cannot parse JobID from "null"."#.to_owned());
+        let id = job.job_id.as_ref().ok_or_else(no_id)?;
+        if resource.status.job_is(Job::Cancelling) {
+            return Ok(false);
+        }
+        let (jobs, key) = (self.jobs_of(resource), key(resource));
+        match self.see(resource) {
+            seen if !seen.session_answers => Err(Failure::Session("Cancellation Error".to_owned())),
+            Runtime {
+                cluster: Some(job), ..
+            } if job.job.is_terminal() => Ok(true),
+            Runtime { cluster: Some(_), .. } => {
+                jobs.cancel(&key);
+                Ok(false)
+            }
+            _ if ignores_missing => Ok(true),
+            _ => Err(Failure::Session(format!(
+                "Cannot find job {id} when trying to cancel"
+            ))),
+        }
     }
 
     async fn delete_cluster(&self, resource: &mut Resource, keep_metadata: bool) {
@@ -383,10 +563,11 @@ impl Operator {
 /// (`applyValidationErrorAndResetSpec`).
 fn reset_when_invalid(resource: &mut Resource) -> bool {
     let last = resource.status.last_reconciled().map(|last| last.spec);
-    let refused = if resource.spec.has_job() {
-        validate(&resource.name, &resource.spec, last.as_ref())
+    let refused = if resource.is_session_job() {
+        let session = resource.session.as_ref().map(|session| &session.spec);
+        validate_session_job(&resource.spec, last.as_ref(), session)
     } else {
-        Some("session clusters are not simulated".to_owned())
+        validate(&resource.name, &resource.spec, last.as_ref())
     };
     let Some(message) = refused else {
         return true;
@@ -411,6 +592,15 @@ fn savepoint_of(spec: &Spec, status: &Status) -> Option<String> {
 }
 
 fn submission(resource: &Resource, spec: &Spec, restore: Restore) -> Submission {
+    let form = if resource.is_session_job() {
+        Form::InSession(resource.spec.deployment_name().to_owned())
+    } else if spec.has_job() {
+        Form::Application
+    } else {
+        Form::Session
+    };
+    let effective = resource.effective(spec);
+    let spec = &*effective;
     let conf = spec.conf();
     let directory = |key| spec.directory(key, &resource.namespace, &resource.name);
     Submission {
@@ -423,7 +613,20 @@ fn submission(resource: &Resource, spec: &Spec, restore: Restore) -> Submission 
         high_availability: conf.high_availability(),
         checkpoint_dir: directory(CHECKPOINT_DIR),
         savepoint_dir: directory(SAVEPOINT_DIR),
-        task_managers: spec.task_managers(),
+        task_managers: if form == Form::Application {
+            spec.task_managers()
+        } else {
+            0
+        },
+        form,
+    }
+}
+
+fn how_on_deletion(resource: &Resource) -> Suspend {
+    if resource.conf().flag(SAVEPOINT_ON_DELETION, false) {
+        Suspend::Savepoint
+    } else {
+        Suspend::Stateless
     }
 }
 

@@ -1,5 +1,5 @@
 //! What the operator decides to do next (`AbstractFlinkResourceReconciler`, `AbstractJobReconciler`,
-//! `ApplicationReconciler`). Pure: the operator's loop carries the action out.
+//! `ApplicationReconciler`, `SessionReconciler`, `SessionJobReconciler`). Pure: the operator's loop carries the action out.
 
 use std::time::Duration;
 
@@ -36,6 +36,10 @@ pub enum Action {
     /// A new object that is to be suspended: nothing at all, not even an observed generation.
     Hold,
     FirstDeploy,
+    /// A session cluster is deployed, after what is left of the one before, with its jobs, is deleted.
+    ReplaceSession,
+    /// The cluster of a session is lost: it is deployed as it was.
+    RecoverSession,
     /// Nothing, or nothing yet.
     Wait,
     /// The spec is the one already deployed: only the record is renewed.
@@ -81,6 +85,7 @@ enum Upgrade {
 pub fn decide(resource: &mut Resource, runtime: &Runtime, now: Timestamp) -> Action {
     let Some(last) = resource.status.last_reconciled().map(|last| last.spec) else {
         return match resource.spec.job_state() {
+            _ if resource.is_session_cluster() => Action::ReplaceSession,
             JobState::Suspended => Action::Hold,
             JobState::Running => Action::FirstDeploy,
         };
@@ -109,6 +114,9 @@ fn spec_change(resource: &mut Resource, kind: DiffType, last: &Spec, runtime: &R
     if !in_flight && resource.status.deployed_spec().as_ref() == Some(&resource.spec) {
         return Some(Action::Record);
     }
+    if resource.is_session_cluster() {
+        return Some(Action::ReplaceSession);
+    }
     if kind == DiffType::SavepointRedeploy {
         return Some(Action::Redeploy);
     }
@@ -121,7 +129,12 @@ fn spec_change(resource: &mut Resource, kind: DiffType, last: &Spec, runtime: &R
 
 /// Decides how to bring a running job to a halt; `None` when it can't be done yet and other things may be done.
 pub fn decide_upgrade(resource: &mut Resource, runtime: &Runtime) -> Option<Action> {
-    match job_upgrade(resource, runtime) {
+    let upgrade = if resource.is_session_job() {
+        common_job_upgrade(resource, runtime)
+    } else {
+        job_upgrade(resource, runtime)
+    };
+    match upgrade {
         Upgrade::Possible(how, restore) => Some(Action::Suspend { how, restore }),
         Upgrade::DeleteNeverStarted => Some(Action::DeleteNeverStarted),
         Upgrade::Failed(why) => Some(Action::Fail(why)),
@@ -138,7 +151,7 @@ fn job_upgrade(resource: &mut Resource, runtime: &Runtime) -> Upgrade {
         Upgrade::NotNow { .. } => false,
         _ => return upgrade,
     };
-    let ha = resource.spec.conf().high_availability() && deployed(resource).conf().high_availability();
+    let ha = resource.conf().high_availability() && deployed(resource).conf().high_availability();
     if unavailable && ha && runtime.ha_available {
         return Upgrade::Possible(Suspend::LastState, UpgradeMode::LastState);
     }
@@ -162,7 +175,7 @@ fn job_upgrade(resource: &mut Resource, runtime: &Runtime) -> Upgrade {
 
 /// `AbstractJobReconciler.getJobUpgrade`.
 fn common_job_upgrade(resource: &mut Resource, runtime: &Runtime) -> Upgrade {
-    let conf = resource.spec.conf();
+    let conf = resource.conf();
     let status = &resource.status;
     let terminal = status.job_is_terminal();
     if resource.spec.upgrade_mode() == UpgradeMode::Stateless {
@@ -173,7 +186,7 @@ fn common_job_upgrade(resource: &mut Resource, runtime: &Runtime) -> Upgrade {
         };
         return Upgrade::Possible(how, UpgradeMode::Stateless);
     }
-    let accessible = status.job_manager_deployment_status == JobManager::Ready;
+    let accessible = resource.is_accessible();
     if terminal && (status.job_is(Job::Canceled) || !runtime.ha_available || accessible) {
         return if status.savepoint_for_restore() == Some(LAST_STATE_MARKER) {
             Upgrade::Failed(
@@ -209,7 +222,7 @@ fn last_state_upgrade(
     version_changed: bool,
 ) -> Upgrade {
     let cancel = Upgrade::Possible(Suspend::Cancel, UpgradeMode::Savepoint);
-    let can_cancel = resource.status.job_is_cancellable();
+    let can_cancel = resource.job_is_cancellable();
     if version_changed {
         return match (running, can_cancel) {
             (true, _) => Upgrade::Possible(Suspend::Savepoint, UpgradeMode::Savepoint),
@@ -217,7 +230,7 @@ fn last_state_upgrade(
             (false, false) => Upgrade::NotNow { others: true },
         };
     }
-    let prefers_cancel = !runtime.ha_available || resource.spec.conf().flag(LAST_STATE_CANCEL, false);
+    let prefers_cancel = !runtime.ha_available || resource.conf().flag(LAST_STATE_CANCEL, false);
     match (can_cancel && prefers_cancel, running) {
         (true, _) => cancel,
         (false, true) => Upgrade::Possible(Suspend::LastState, UpgradeMode::LastState),
@@ -225,16 +238,28 @@ fn last_state_upgrade(
     }
 }
 
-/// `AbstractJobReconciler.reconcileOtherChanges`, then `ApplicationReconciler.reconcileOtherChanges`.
+/// `AbstractJobReconciler.reconcileOtherChanges`, then `ApplicationReconciler.reconcileOtherChanges`;
+/// `SessionReconciler.reconcileOtherChanges`.
 fn other_changes(resource: &Resource, runtime: &Runtime, now: Timestamp) -> Action {
-    let (status, conf) = (&resource.status, resource.spec.conf());
+    let (status, conf) = (&resource.status, resource.conf());
+    let missing = status.job_manager_deployment_status == JobManager::Missing;
+    if resource.is_session_cluster() {
+        let recovers = missing && conf.flag(JM_RECOVERY, true);
+        return if recovers {
+            Action::RecoverSession
+        } else {
+            Action::Wait
+        };
+    }
     if status.job_is(Job::Failed) && conf.flag(RESTART_FAILED, false) {
         return Action::Resubmit {
             require_metadata: false,
             clean_up: true,
         };
     }
-    let missing = status.job_manager_deployment_status == JobManager::Missing;
+    if resource.is_session_job() {
+        return Action::Wait;
+    }
     let should_run = deployed(resource).job_state() == JobState::Running && !status.job_is_terminal();
     let ha = deployed(resource).conf().high_availability();
     let recoverable = ha || resource.spec.upgrade_mode() == UpgradeMode::Stateless;
@@ -261,7 +286,7 @@ fn other_changes(resource: &Resource, runtime: &Runtime, now: Timestamp) -> Acti
     Action::Wait
 }
 
-/// `shouldRollBack`.
+/// `shouldRollBack`; only of applications.
 fn should_roll_back(
     resource: &Resource,
     changed: bool,
@@ -269,12 +294,14 @@ fn should_roll_back(
     runtime: &Runtime,
     now: Timestamp,
 ) -> bool {
-    let (status, conf) = (&resource.status, resource.spec.conf());
+    let (status, conf) = (&resource.status, resource.conf());
     let state = status.reconciliation_status.state;
     if state == Reconciliation::RollingBack {
         return true;
     }
+    let is_application = resource.spec.has_job() && !resource.is_session_job();
     let possible = !changed
+        && is_application
         && conf.flag(ROLLBACK, false)
         && state != Reconciliation::RolledBack
         && !status.is_stable()

@@ -13,6 +13,7 @@ use kube::{Client, ResourceExt};
 use serde_json::{Value, json};
 
 use super::jobs::Jobs;
+use super::resource::Kind;
 use crate::member::cache::{Cache, Key, without_owners};
 use crate::member::{Context, Gate, kind, status};
 
@@ -82,22 +83,26 @@ impl Operator {
             return true;
         }
         let name = spec["jobReference"]["name"].as_str().unwrap_or_default();
+        let kind = match spec["jobReference"]["kind"].as_str() {
+            Some("FlinkSessionJob") => Kind::SessionJob,
+            _ => Kind::Deployment,
+        };
         let uid = object.uid().unwrap_or_default();
         let outcome = match self.outcomes.get(&uid) {
             Some(outcome) => outcome.clone(),
             None => {
                 let job = (key.0.clone(), name.to_owned());
-                let outcome = self.savepoint(&job).await;
+                let outcome = self.savepoint(kind, &job).await;
                 self.outcomes.insert(uid, outcome.clone());
                 outcome
             }
         };
-        self.label(key, name, &outcome).await
+        self.label(key, kind, name, &outcome).await
             && status::write(&self.client, &resource(), key, Some(shown), &outcome).await
     }
 
-    async fn savepoint(&self, job: &Key) -> Value {
-        let taken = self.jobs.savepoint(job).await;
+    async fn savepoint(&self, kind: Kind, job: &Key) -> Value {
+        let taken = self.jobs.of_kind(kind).savepoint(job).await;
         let at = self.context.clock.now().to_string();
         match taken {
             Ok(path) => json!({"state": "COMPLETED", "path": path, "resultTimestamp": at}),
@@ -106,10 +111,10 @@ impl Operator {
     }
 
     /// `FlinkStateSnapshotUtils.getSnapshotLabels`.
-    async fn label(&self, key: &Key, job: &str, outcome: &Value) -> bool {
+    async fn label(&self, key: &Key, kind: Kind, job: &str, outcome: &Value) -> bool {
         let metadata = json!({"labels": {
             "snapshot.type": "SAVEPOINT", "snapshot.trigger-type": "MANUAL", "snapshot.state": outcome["state"],
-            "job-reference.kind": "FlinkDeployment", "job-reference.name": job,
+            "job-reference.kind": kind.name(), "job-reference.name": job,
         }});
         status::merge(&self.client, &resource(), key, &metadata).await
     }

@@ -1,4 +1,4 @@
-//! The spec of a `FlinkDeployment` as the operator reads it: with its defaults filled in.
+//! The spec of a `FlinkDeployment` or a `FlinkSessionJob` as the operator reads it: with its defaults filled in.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -68,7 +68,7 @@ impl Spec {
         &self.0
     }
 
-    /// Returns whether this is an application; without a job it is a session cluster.
+    /// Returns whether this has a job; a `FlinkDeployment` without one is a session cluster.
     pub fn has_job(&self) -> bool {
         self.job_fields().is_some()
     }
@@ -107,6 +107,25 @@ impl Spec {
 
     pub fn flink_version(&self) -> Option<&str> {
         self.text("flinkVersion")
+    }
+
+    /// Returns the session cluster that a session job names.
+    pub fn deployment_name(&self) -> &str {
+        self.text("deploymentName").unwrap_or_default()
+    }
+
+    /// Returns the spec of a session job with what its cluster adds: image, version, and the configuration that the job leaves open.
+    pub fn in_session(&self, session: &Self) -> Self {
+        let mut fields = self.0.clone();
+        for field in ["image", "flinkVersion"] {
+            if let Some(value) = session.0.get(field) {
+                fields.insert(field.to_owned(), value.clone());
+            }
+        }
+        let mut conf = Conf::own(session.0.get("flinkConfiguration")).0;
+        conf.extend(Conf::own(self.0.get("flinkConfiguration")).0);
+        fields.insert("flinkConfiguration".to_owned(), json!(conf));
+        Self(fields)
     }
 
     pub fn mode(&self) -> &str {
@@ -189,6 +208,7 @@ pub const RESTART_FAILED: &str = "kubernetes.operator.job.restart.failed";
 pub const JM_RECOVERY: &str = "kubernetes.operator.jm-deployment-recovery.enabled";
 pub const HEALTH_CHECK: &str = "kubernetes.operator.cluster.health-check.enabled";
 pub const ROLLBACK: &str = "kubernetes.operator.deployment.rollback.enabled";
+pub const BLOCK_ON_SESSION_JOBS: &str = "kubernetes.operator.session.deletion.block-on-session-jobs";
 pub const READINESS_TIMEOUT: &str = "kubernetes.operator.deployment.readiness.timeout";
 
 /// The names that older versions of Flink gave to options.
@@ -314,6 +334,21 @@ mod tests {
             Spec::new(&json!({"flinkConfiguration": {"state": {"savepoints": {"dir": "s3://mine"}}}}));
         assert_eq!(nested.conf().get(SAVEPOINT_DIR), Some("s3://mine"));
         assert_eq!(nested.conf().get(CHECKPOINT_DIR), Some("s3://checkpoints"));
+    }
+
+    #[test]
+    fn a_session_job_has_what_its_cluster_has_and_it_leaves_open() {
+        let session = Spec::new(&json!({
+            "image": "flink:1.20",
+            "flinkConfiguration": {"state.savepoints.dir": "s3://session", "state.checkpoints.dir": "s3://checkpoints/session"},
+        }));
+        let job = Spec::new(&json!({
+            "deploymentName": "session", "job": {}, "flinkConfiguration": {"state.savepoints.dir": "s3://own"},
+        }));
+        let both = job.in_session(&session);
+        assert_eq!(both.image(), "flink:1.20");
+        assert_eq!(both.conf().get(SAVEPOINT_DIR), Some("s3://own"));
+        assert_eq!(both.conf().get(CHECKPOINT_DIR), Some("s3://checkpoints/session"));
     }
 
     #[test]

@@ -1,5 +1,5 @@
-//! The status of a `FlinkDeployment` and its transitions (`CommonStatus`, `FlinkDeploymentStatus`,
-//! `ReconciliationStatus`, `ReconciliationUtils`). Nulls are left out, as an API server prunes them.
+//! The status of a `FlinkDeployment` or a `FlinkSessionJob` and its transitions (`CommonStatus`, `FlinkDeploymentStatus`,
+//! `FlinkSessionJobStatus`, `ReconciliationStatus`, `ReconciliationUtils`). Nulls are left out, as an API server prunes them.
 
 use std::collections::BTreeMap;
 
@@ -7,11 +7,17 @@ use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
-use super::resource::Resource;
+use super::resource::{Kind, Resource};
 use super::spec::{JobState, Spec, UpgradeMode};
 
 /// What stands in `upgradeSavepointPath` when a job was restored from its own cluster's HA metadata.
 pub const LAST_STATE_MARKER: &str = "KUBERNETES_OPERATOR_LAST_STATE";
+
+/// The error of a session job that its cluster doesn't have (`JobStatusObserver.JOB_NOT_FOUND_ERR`).
+pub const JOB_NOT_FOUND: &str = "Job Not Found";
+
+/// What only the status of a `FlinkDeployment` has.
+const OF_DEPLOYMENTS: [&str; 2] = ["clusterInfo", "jobManagerDeploymentStatus"];
 
 const API_VERSION: &str = "flink.apache.org/v1beta1";
 
@@ -204,6 +210,15 @@ impl Recorded {
 }
 
 impl Status {
+    /// Returns the status as an object of that kind shows it.
+    pub fn shown(&self, kind: Kind) -> Value {
+        let mut shown = serde_json::to_value(self).unwrap_or(Value::Null);
+        if let (Kind::SessionJob, Some(fields)) = (kind, shown.as_object_mut()) {
+            fields.retain(|field, _| !OF_DEPLOYMENTS.contains(&field.as_str()));
+        }
+        shown
+    }
+
     pub fn is_before_first_deployment(&self) -> bool {
         self.reconciliation_status.last_reconciled_spec.is_none()
     }
@@ -248,13 +263,23 @@ impl Status {
         self.job_status.state.is_some_and(Job::is_terminal)
     }
 
-    /// `FlinkDeploymentStatus.isJobCancellable`.
-    pub fn job_is_cancellable(&self) -> bool {
-        let live = self
-            .job_status
+    /// Returns whether the job was seen, and has not ended.
+    pub fn job_is_live(&self) -> bool {
+        self.job_status
             .state
-            .is_some_and(|state| state != Job::Reconciling && !state.is_terminal());
-        live && self.job_manager_deployment_status == JobManager::Ready
+            .is_some_and(|state| state != Job::Reconciling && !state.is_terminal())
+    }
+
+    pub fn manager_is_ready(&self) -> bool {
+        self.job_manager_deployment_status == JobManager::Ready
+    }
+
+    /// `JobStatusObserver.markSuspended`.
+    pub fn mark_suspended(&mut self) {
+        self.update_last_reconciled(|last| {
+            last.spec.set_job_state(JobState::Suspended);
+            last.first_deployment = false;
+        });
     }
 
     /// Returns the path that a restore would use (`AbstractJobReconciler.restoreJob`).
@@ -415,15 +440,9 @@ impl Resource {
         let first_deployment = self.is_first_deployment();
         let mut spec = self.spec.clone();
         spec.set_job_state(job_state);
-        let running = job_state == JobState::Running;
-        self.status.task_manager = Some(TaskManagerInfo {
-            label_selector: if running {
-                format!("component=taskmanager,app={}", self.name)
-            } else {
-                String::new()
-            },
-            replicas: if running { spec.task_managers() } else { 0 },
-        });
+        if self.kind == Kind::Deployment && spec.has_job() {
+            self.status.task_manager = Some(self.task_manager_info(&spec));
+        }
         self.status.reconciliation_status.last_reconciled_spec = Some(
             Recorded {
                 spec,
@@ -434,6 +453,16 @@ impl Resource {
         self.status.observed_generation = Some(self.generation);
         if self.spec.job_state() == JobState::Suspended {
             self.status.mark_stable();
+        }
+    }
+
+    fn task_manager_info(&self, spec: &Spec) -> TaskManagerInfo {
+        match spec.job_state() {
+            JobState::Running => TaskManagerInfo {
+                label_selector: format!("component=taskmanager,app={}", self.name),
+                replicas: spec.task_managers(),
+            },
+            JobState::Suspended => TaskManagerInfo::default(),
         }
     }
 

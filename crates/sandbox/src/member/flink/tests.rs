@@ -4,9 +4,9 @@ use serde_json::{Value, json};
 
 use super::jobs::Key;
 use super::operator::{Failure, Operator, Record};
-use super::resource::Resource;
+use super::resource::{Kind, Resource, Session};
 use super::spec::{JobState, Spec, UpgradeMode};
-use super::status::{Job, JobManager, LAST_STATE_MARKER, Lifecycle, Reconciliation, Status};
+use super::status::{JOB_NOT_FOUND, Job, JobManager, LAST_STATE_MARKER, Lifecycle, Reconciliation, Status};
 use crate::ledger::{Ledger, Origin};
 use crate::member::savepoints::{Savepoint, Savepoints};
 use crate::member::{Clock, Context, Gate, Timings};
@@ -17,6 +17,10 @@ use std::time::Duration;
 /// An operator with one resource, on paused time.
 struct Bench {
     operator: Operator,
+    kind: Kind,
+    name: &'static str,
+    /// Of a session job.
+    session: Option<Session>,
     spec: Value,
     generation: i64,
     status: Status,
@@ -64,6 +68,9 @@ impl Bench {
                 jobs,
                 gate: Gate::new(),
             },
+            kind: Kind::Deployment,
+            name: "orders",
+            session: None,
             spec,
             generation: 1,
             status: Status::default(),
@@ -77,8 +84,42 @@ impl Bench {
         bench
     }
 
+    /// A session cluster that is up.
+    async fn session() -> Self {
+        let mut bench = Self::new(json!({"image": "flink:1.20", "flinkVersion": "v1_20"}));
+        bench.name = "session";
+        bench.until(Status::manager_is_ready).await;
+        bench
+    }
+
+    /// A job in that cluster.
+    fn job_in(session: &Self, upgrade_mode: &str) -> Self {
+        let spec = json!({
+            "deploymentName": "session",
+            "job": {"jarURI": "local:///orders.jar", "parallelism": 2, "state": "running", "upgradeMode": upgrade_mode},
+        });
+        Self {
+            operator: session.operator.clone(),
+            kind: Kind::SessionJob,
+            session: Some(Session {
+                spec: Spec::new(&session.spec),
+                is_ready: true,
+            }),
+            ..Self::new(spec)
+        }
+    }
+
     fn key() -> Key {
         ("streaming".into(), "orders".into())
+    }
+
+    fn session_key() -> Key {
+        ("streaming".into(), "session".into())
+    }
+
+    /// Returns whether the session job writes.
+    fn session_job_runs(&self) -> bool {
+        self.operator.jobs.in_sessions().can_write(&Self::key())
     }
 
     fn set(&mut self, pointer: &str, value: Value) {
@@ -94,12 +135,14 @@ impl Bench {
 
     fn resource(&self) -> Resource {
         Resource {
+            kind: self.kind,
             namespace: "streaming".into(),
-            name: "orders".into(),
+            name: self.name.into(),
             uid: "uid-1".into(),
             generation: self.generation,
             spec: Spec::new(&self.spec),
             status: self.status.clone(),
+            session: self.session.clone(),
         }
     }
 
@@ -613,4 +656,126 @@ async fn pods_that_go_while_they_are_being_shown_are_not_slept_through() {
     let changed = tokio::time::timeout(Duration::from_hours(1), changed).await;
     assert!(changed.is_ok());
     assert!(jobs.pods().is_empty());
+}
+
+/// `SessionJobReconciler.cancelJob`, `AbstractFlinkService.cancelSessionJob`.
+#[tokio::test(start_paused = true)]
+async fn a_session_job_stops_with_its_savepoint_and_its_session_stays() {
+    let session = Bench::session().await;
+    let mut job = Bench::job_in(&session, "savepoint");
+    job.until(|status| status.job_is(Job::Running)).await;
+    assert!(job.status.job_status.job_id.is_some());
+    let path = job.suspend().await;
+    assert_eq!(job.status.job_status.job_id, None);
+    assert_eq!(job.status.job_status.state, Some(Job::Finished));
+    assert!(!job.session_job_runs());
+    assert_eq!(session.operator.jobs.pods().len(), 1);
+    job.resume().await;
+    assert_eq!(job.restored_from(), [Origin::Empty, handle(&path)]);
+    assert!(job.operator.context.ledger.verdict().is_clean());
+    let shown = job.status.shown(Kind::SessionJob);
+    assert_eq!(shown["jobManagerDeploymentStatus"], Value::Null);
+    assert_eq!(shown["taskManager"], Value::Null);
+}
+
+/// `AbstractJobReconciler.redeployWithSavepoint`, `AbstractFlinkService.cancelJobOrError`: there is no id to parse.
+#[tokio::test(start_paused = true)]
+async fn a_session_job_that_was_stopped_is_never_redeployed() {
+    let session = Bench::session().await;
+    let mut job = Bench::job_in(&session, "savepoint");
+    job.until(|status| status.job_is(Job::Running)).await;
+    let own = job.suspend().await;
+    job.store("s3://savepoints/other", 9);
+    job.set("/job/initialSavepointPath", json!("s3://savepoints/other"));
+    job.set("/job/savepointRedeployNonce", json!(1));
+    job.set("/job/state", json!("running"));
+    job.passes(5).await;
+    assert!(job.status.error.as_ref().unwrap().contains("Cannot parse JobID"));
+    assert!(!job.session_job_runs());
+    assert_eq!(job.path(), Some(own.as_str()));
+}
+
+/// `SessionJobReconciler.readyToReconcile`.
+#[tokio::test(start_paused = true)]
+async fn a_session_job_waits_silently_for_its_session() {
+    let session = Bench::session().await;
+    let mut job = Bench::job_in(&session, "savepoint");
+    for session in [None, Some(Session::default())] {
+        job.session = session;
+        job.passes(3).await;
+        assert_eq!(job.status.job_status.state, None);
+        assert_eq!(job.status.error, None);
+        assert_eq!(job.status.observed_generation, None);
+    }
+}
+
+/// `JobStatusObserver.onTargetJobNotFound`.
+#[tokio::test(start_paused = true)]
+async fn a_session_that_restarts_without_high_availability_loses_its_jobs() {
+    for (mode, comes_back) in [("savepoint", false), ("stateless", true)] {
+        let mut session = Bench::session().await;
+        let mut job = Bench::job_in(&session, mode);
+        job.until(|status| status.job_is(Job::Running)).await;
+        session.operator.jobs.restart_job_manager(&Bench::session_key());
+        assert!(!job.session_job_runs());
+        session.until(|status| !status.manager_is_ready()).await;
+        session.until(Status::manager_is_ready).await;
+        job.passes(5).await;
+        assert_eq!(job.session_job_runs(), comes_back, "{mode}");
+        if !comes_back {
+            assert_eq!(job.status.error.as_deref(), Some(JOB_NOT_FOUND));
+            assert_eq!(job.status.job_status.state, Some(Job::Reconciling));
+            assert_eq!(job.status.reconciliation_status.state, Reconciliation::Deployed);
+        }
+    }
+}
+
+/// `SessionReconciler.reconcileSpecChange`.
+#[tokio::test(start_paused = true)]
+async fn a_change_of_a_session_cluster_ends_its_jobs() {
+    let mut session = Bench::session().await;
+    let mut job = Bench::job_in(&session, "savepoint");
+    job.until(|status| status.job_is(Job::Running)).await;
+    session.set("/image", json!("flink:1.20.1"));
+    session.passes(1).await;
+    assert!(!job.session_job_runs());
+    session.until(Status::manager_is_ready).await;
+    let images: Vec<String> = session
+        .operator
+        .jobs
+        .pods()
+        .into_iter()
+        .map(|pod| pod.image)
+        .collect();
+    assert_eq!(images, ["flink:1.20.1"]);
+}
+
+/// `AbstractJobReconciler.getJobUpgrade`: the fall-back of a session job is to cancel it; it stays UPGRADING.
+#[tokio::test(start_paused = true)]
+async fn a_session_job_that_does_not_run_yet_is_cancelled() {
+    let session = Bench::session().await;
+    let mut job = Bench::job_in(&session, "savepoint");
+    job.pass().await;
+    job.pass().await;
+    assert_eq!(job.status.job_status.state, Some(Job::Created));
+    job.set("/job/state", json!("suspended"));
+    job.until(|status| status.job_is(Job::Canceled)).await;
+    job.passes(3).await;
+    assert_eq!(job.last().job_state(), JobState::Suspended);
+    assert_eq!(job.status.reconciliation_status.state, Reconciliation::Upgrading);
+    assert_eq!(job.path(), None);
+}
+
+/// `SessionJobReconciler.cleanupInternal`.
+#[tokio::test(start_paused = true)]
+async fn deleting_a_session_job_waits_until_it_is_cancelled() {
+    let session = Bench::session().await;
+    let mut job = Bench::job_in(&session, "savepoint");
+    job.until(|status| status.job_is(Job::Running)).await;
+    let mut resource = job.resource();
+    assert!(!job.operator.clean_up(&mut resource).await.unwrap());
+    assert!(job.session_job_runs());
+    tokio::time::sleep(job.operator.context.timings.cancel).await;
+    assert!(job.operator.clean_up(&mut resource).await.unwrap());
+    assert!(!job.session_job_runs());
 }

@@ -26,6 +26,21 @@ pub fn validate(name: &str, spec: &Spec, last: Option<&Spec>) -> Option<String> 
         .or_else(|| last.and_then(|last| change(spec, last)))
 }
 
+/// Returns why the spec of a session job is refused; `session` is the spec of the cluster that it names, where that is there.
+pub fn validate_session_job(spec: &Spec, last: Option<&Spec>, session: Option<&Spec>) -> Option<String> {
+    if !spec.has_job() {
+        return Some("The job spec should not be empty".to_owned());
+    }
+    if last.is_some_and(|last| last.deployment_name() != spec.deployment_name()) {
+        return Some("The deploymentName can't be changed".to_owned());
+    }
+    let session = session?;
+    if session.has_job() {
+        return Some("Can not submit session job to application cluster".to_owned());
+    }
+    job(spec, &spec.in_session(session).conf())
+}
+
 fn deployment_name(name: &str) -> Option<String> {
     let bytes = name.as_bytes();
     let inner = |b: &u8| b.is_ascii_lowercase() || b.is_ascii_digit() || *b == b'-';
@@ -149,6 +164,31 @@ mod tests {
         let mut spec = spec();
         spec["flinkConfiguration"] = json!({"state.savepoints.dir": ""});
         assert!(refused(&spec).starts_with("Job could not be upgraded with savepoint"));
+    }
+
+    #[test]
+    fn a_session_job_stays_with_its_session_cluster() {
+        let session = Spec::new(&json!({"flinkVersion": "v1_20"}));
+        let named = |deployment: &str| {
+            Spec::new(
+                &json!({"deploymentName": deployment, "job": {"parallelism": 1, "upgradeMode": "savepoint"}}),
+            )
+        };
+        let validate = |last: Option<&Spec>, session: Option<&Spec>| {
+            validate_session_job(&named("session"), last, session)
+        };
+        assert_eq!(validate(Some(&named("session")), Some(&session)), None);
+        assert!(
+            validate(Some(&named("other")), None)
+                .unwrap()
+                .contains("deploymentName")
+        );
+        let application = Spec::new(&spec());
+        assert!(
+            validate(None, Some(&application))
+                .unwrap()
+                .contains("application cluster")
+        );
     }
 
     #[test]

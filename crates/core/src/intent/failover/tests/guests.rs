@@ -4,7 +4,7 @@ use serde_json::json;
 
 use super::scene::{EARLY, Scene, WEST, binding, held, member, seen};
 use crate::api::{
-    Claim, Differences, FailoverPhase as Phase, PLAIN_FORMAT, PatchOp, Progress, STATUS_FORMAT, SecretHandles,
+    Claim, Differences, FailoverPhase as Phase, PIN_FORMAT, PLAIN_FORMAT, PatchOp, Progress, SecretHandles,
 };
 use crate::intent::custody::included;
 use crate::intent::{Effect, pin};
@@ -294,5 +294,5 @@ fn a_hold_by_an_annotation_is_written_in_a_format_that_earlier_versions_leave_al
     let hold = &mut scene.status.journal.as_mut().unwrap().profile.hold;
     hold.push(PatchOp::add("/metadata/annotations/paused", "true"));
     scene.come_about();
-    assert_eq!(formats(&scene), (STATUS_FORMAT, STATUS_FORMAT));
+    assert_eq!(formats(&scene), (PIN_FORMAT, PIN_FORMAT));
 }

@@ -1,0 +1,239 @@
+//! Placements that Migrations have carried out and that Git has changed since. A committed Migration ends when a placement keeps the
+//! workload where it runs by then: so what was agreed is applied first, and what Git says by now sets the next Migration off.
+//!
+//! Costs nothing while no Migration of this sync is committed.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use serde_json::Value;
+use tokio::time::Instant;
+
+use super::Sync;
+use super::gate::{Reach, cannot_tell};
+use super::pass::place_of;
+use super::report::Problem;
+use crate::reconcile::intents::policies::typed;
+use crate::reconcile::intents::served;
+use cutover_cluster::{self as cluster, Applied, Mode};
+use cutover_core::api::{self, PolicyName, SYNC_MANAGER};
+use cutover_core::intent::driven::{self, Driven};
+use cutover_core::manifest::{Entry, Manifest};
+use cutover_core::plan::{Decision, owned_matches};
+use cutover_karmada::PropagationSpec;
+use cutover_karmada::name::{ObjectKey, Revision};
+
+const HINT: &str = "push that placement once more, then the newer one; or give a workload that cannot move a policy of its own";
+
+/// What was found of placements that Git has changed.
+#[derive(Debug, Default)]
+pub(super) struct Agreed {
+    /// The policies that have the agreed placement, and a Migration that ends with it.
+    by: BTreeMap<ObjectKey, String>,
+    /// Those that cannot have it.
+    problems: BTreeMap<ObjectKey, Problem>,
+    /// It isn't certain yet what Git asks for, or what is there.
+    in_doubt: bool,
+}
+
+impl Agreed {
+    /// Returns the Migration whose end a policy waits for, with what that has carried out.
+    pub(super) fn by(&self, policy: &ObjectKey) -> Option<&str> {
+        self.by.get(policy).map(String::as_str)
+    }
+
+    /// Returns whether another look may find something that no change tells of.
+    pub(super) fn want_again(&self) -> bool {
+        self.in_doubt || !self.problems.is_empty()
+    }
+
+    /// Returns which Migrations only a person can bring to an end.
+    pub(super) fn problems(&self) -> Vec<Problem> {
+        self.problems.values().cloned().collect()
+    }
+}
+
+/// Committed Migrations of one policy of which Git asks for another placement by now.
+struct Committed {
+    policy: PolicyName,
+    /// As Git has it.
+    entry: Arc<Entry>,
+    /// What they have carried out.
+    placement: Value,
+    /// One of them.
+    by: String,
+    workloads: Vec<ObjectKey>,
+}
+
+impl Committed {
+    /// Returns the policy as Git has it, but for the placement.
+    fn agreed(&self) -> Option<Manifest> {
+        let mut manifest = self.entry.manifest();
+        let spec = manifest.value.get_mut("spec")?.as_object_mut()?;
+        spec.insert("placement".to_owned(), self.placement.clone());
+        Some(manifest)
+    }
+
+    fn problem(&self, why: &str) -> Problem {
+        Problem {
+            message: format!(
+                "{} is committed and waits for the placement that it has carried out, which cannot be applied: {why}",
+                self.by
+            ),
+            hint: Some(HINT.to_owned()),
+            at: Some(self.entry.source()),
+        }
+    }
+}
+
+impl Sync {
+    /// Lets policies say what committed Migrations wait for, where Git says something else by now and that would be held back.
+    pub(super) async fn apply_agreed(&mut self, revision: &Revision) {
+        let committed = self.committed();
+        let before = std::mem::take(&mut self.agreed);
+        if !committed.is_empty() {
+            self.check_settings(revision).await;
+            self.agreed.in_doubt = self.doubt_elsewhere(revision).is_some();
+        }
+        for (key, one) in committed {
+            match self.agree(&key, &one).await {
+                Ok(true) => drop(self.agreed.by.insert(key, one.by)),
+                Ok(false) => {}
+                Err(why) => drop(self.agreed.problems.insert(key, one.problem(&why))),
+            }
+        }
+        // What Git says has its turn.
+        let by = &self.agreed.by;
+        let ended = before.by.into_keys().filter(|key| !by.contains_key(key));
+        self.dirty.extend(ended);
+    }
+
+    /// Returns this sync's committed Migrations whose policy has another placement in Git, by that policy.
+    fn committed(&self) -> BTreeMap<ObjectKey, Committed> {
+        let mut all: BTreeMap<ObjectKey, Committed> = BTreeMap::new();
+        let migrations = self.observer.list(api::GROUP, "Migration");
+        let driven = migrations.iter().filter_map(|one| Driven::of(one));
+        let mut driven = driven.filter(Driven::awaits_placement).peekable();
+        let (Some(own), true) = (self.source.selection.own(), driven.peek().is_some()) else {
+            return all;
+        };
+        let id = self.sync_id(&own.name);
+        for driven in driven.filter(|driven| driven.is_by(&id)) {
+            let key = driven.policy.key();
+            let entry = self.placed.objects.get(&key);
+            let entry = entry.filter(|_| !self.placed.frozen.contains(&key));
+            let (Some(entry), Some(placement), Some(workload)) = (entry, driven.agreed(), driven.workload())
+            else {
+                continue;
+            };
+            let (wanted, template) = (entry.value(), self.observer.get(&workload));
+            let is_automatic = || driven::is_automatic(&own.gate.migrations, &wanted, template.as_deref());
+            if driven.is_by_placement(&wanted) || !is_automatic() {
+                continue;
+            }
+            let one = all.entry(key).or_insert_with(|| Committed {
+                policy: driven.policy.clone(),
+                entry: Arc::clone(entry),
+                placement: placement.clone(),
+                by: driven.name(),
+                workloads: Vec::new(),
+            });
+            // Of two placements neither keeps the workloads of the other: the gate refuses both.
+            if one.placement == placement {
+                one.workloads.push(workload);
+            }
+        }
+        all
+    }
+
+    /// Returns whether a policy has the agreed placement, which it is given if it may have it. An error says why it can't.
+    async fn agree(&mut self, key: &ObjectKey, committed: &Committed) -> Result<bool, String> {
+        let (Some(live), Some(agreed)) = (self.observer.get(key), committed.agreed()) else {
+            return Ok(false);
+        };
+        let agreed = self.decider().dressed(&agreed).into_owned();
+        if owned_matches(&agreed.value, &live, SYNC_MANAGER) == Decision::InSync {
+            return Ok(true);
+        }
+        if self.agreed.in_doubt || !self.may_agree(&committed.entry) {
+            return Ok(false);
+        }
+        if self.fights.rests(key, Instant::now()).is_some() {
+            return Err("another client changes the policy back whenever it is written".to_owned());
+        }
+        if !self.goes_first(committed, &agreed).await? {
+            return Ok(false);
+        }
+        self.write_agreed(agreed, &live).await
+    }
+
+    /// Returns whether no intent holds a policy, and it has its turn: one that is not committed may still bring its workload back.
+    fn may_agree(&mut self, policy: &Entry) -> bool {
+        let is_held = !self.held.is_known() || self.held.by.contains_key(&policy.key);
+        let is_pending = self.waves.pending.contains(&policy.key);
+        !is_held && (!is_pending || self.turn(place_of(policy)).is_none())
+    }
+
+    /// Asks the gate, of the control plane as it is now and of both placements as the API server would take them.
+    async fn goes_first(&self, committed: &Committed, agreed: &Manifest) -> Result<bool, String> {
+        let wanted = self.decider().dressed(&committed.entry.manifest()).into_owned();
+        let agreed = self.tried(&committed.policy, agreed).await?;
+        let wanted = self.tried(&committed.policy, &wanted).await?;
+        let mut reach = Reach::default();
+        reach.add(committed.policy.namespace.as_deref());
+        let ground = self.ground(&reach).await.map_err(|why| cannot_tell(&why))?;
+        driven::goes_first(
+            &ground,
+            &committed.policy,
+            (&agreed, &wanted),
+            &committed.workloads,
+        )
+    }
+
+    async fn tried(&self, policy: &PolicyName, manifest: &Manifest) -> Result<PropagationSpec, String> {
+        let manner = self.manner.of(&manifest.value);
+        let tried = cluster::rehearse(&self.cluster, manifest, manner).await;
+        let tried = tried.map_err(|outcome| {
+            let told = outcome.told(&manifest.gvk.kind).map(|(why, _)| why);
+            told.unwrap_or_else(|| format!("the API server does not take {policy}"))
+        })?;
+        Ok(typed(policy, tried)?.spec)
+    }
+
+    /// Writes a policy that is still as it was read.
+    async fn write_agreed(&mut self, mut agreed: Manifest, live: &Value) -> Result<bool, String> {
+        if let Some(metadata) = agreed.value.get_mut("metadata").and_then(Value::as_object_mut) {
+            for field in ["uid", "resourceVersion"] {
+                metadata.insert(field.to_owned(), live["metadata"][field].clone());
+            }
+        }
+        let served = served(&self.cluster, &agreed.gvk).await;
+        let served = served.map_err(|error| error.to_string())?;
+        let writer = self.cluster.writer(SYNC_MANAGER);
+        let applied = writer.apply(&served, &agreed.value, Mode::Write).await;
+        let key = agreed.key;
+        match applied.map_err(|error| error.to_string())? {
+            Applied::Done(written) => {
+                self.observer.note(&key, &written);
+                // What makes no difference is nothing to look at again.
+                if written["metadata"]["resourceVersion"] != live["metadata"]["resourceVersion"] {
+                    tracing::info!(policy = %key, "it gets the placement that Migrations have carried out, and then the one that Git has");
+                    self.fights.corrected(&key, Instant::now());
+                    self.dirty.insert(key);
+                }
+                Ok(true)
+            }
+            Applied::Precondition(why) => {
+                tracing::debug!(policy = %key, why, "a precondition failed");
+                self.agreed.in_doubt = true;
+                Ok(false)
+            }
+            Applied::Conflicts(fields) => {
+                let owned = fields
+                    .iter()
+                    .map(|own| format!("{} owns {}", own.manager, own.field));
+                Err(owned.collect::<Vec<_>>().join("; "))
+            }
+        }
+    }
+}
