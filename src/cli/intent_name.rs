@@ -1,7 +1,7 @@
 //! How people name an intent: `NAME`, `NAMESPACE/NAME`, or as kubectl takes it, `KIND/NAME`, such as `mig/orders-to-west`.
 
+use cutover_base::nearest::nearest;
 use cutover_core::api::{self, KINDS};
-use cutover_core::lint::nearest::nearest;
 
 /// An intent as a person names it.
 #[derive(Clone, Copy, Debug)]

@@ -6,9 +6,9 @@ use std::sync::Arc;
 use serde_json::Value;
 
 use super::workspace::Workspace;
+use cutover_base::nearest::nearest;
 use cutover_core::api::{self, WorkloadProfile};
 use cutover_core::error::{Error, Result};
-use cutover_core::lint::nearest::nearest;
 use cutover_core::manifest::{Manifest, Set};
 use cutover_core::profile;
 use cutover_karmada::name::Gvk;

@@ -17,7 +17,7 @@ use cutover_cluster::Cluster;
 use cutover_controller::reconcile::sync::Range;
 use cutover_controller::reconcile::{self, Previews, Target};
 use cutover_core::error::{Error, Kind, Result};
-use cutover_core::lint::Finding;
+use cutover_core::finding::Finding;
 use cutover_core::plan::{ChangeSet, Hash};
 use cutover_core::report::review::{COMMENT_LIMIT, Counts, Links, Review as Report, marker};
 use cutover_core::report::{History, Host, MOST_ANNOTATIONS, Web, annotation_commands};

@@ -10,7 +10,8 @@ use super::named;
 use super::workspace::Workspace;
 use cutover_core::api::{self, RolloutPolicySpec, RolloutPolicyStatus, WorkloadRef};
 use cutover_core::error::{Error, Result};
-use cutover_core::intent::rollout_policy::{self, Selected};
+use cutover_core::intent::rollout_policy;
+use cutover_core::intent::selected::Selected;
 use cutover_core::manifest::Manifest;
 use cutover_karmada::name::Gvk;
 

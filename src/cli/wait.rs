@@ -12,10 +12,10 @@ use super::connection::ClusterArgs;
 use super::intent_name::{self, IntentName};
 use super::status::{gathered, list, served};
 use super::{output, signal, values};
+use cutover_base::nearest::did_you_mean;
 use cutover_cluster::{Cluster, Observer, Served, Watched};
 use cutover_core::api::{self, Standing, WaitingFor};
 use cutover_core::error::{Error, Kind, Result};
-use cutover_core::lint::nearest::did_you_mean;
 
 #[derive(Args, Debug)]
 pub struct Wait {

@@ -8,9 +8,9 @@ use cutover::api::{
 };
 use cutover::config::Config;
 use cutover::intent::record::Record;
-use cutover::lint::schema::violations;
 use cutover::profile::Profile;
 use cutover::report::{Overview, View};
+use cutover::schema::violations;
 use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
 

@@ -8,7 +8,7 @@ use jiff::Timestamp;
 use serde_json::Value;
 
 use super::intents::{self, Canaries, Fits, NoFailpoints, NoMetrics, Parts};
-use super::plan::Plan;
+use super::plan::{Plan, is_written};
 use super::records::Unread;
 use crate::telemetry::Telemetry;
 use cutover_cluster::{Answer, Cluster, Lookup, Observer};
@@ -108,13 +108,6 @@ pub(super) fn unasked(changes: &ChangeSet) -> BTreeMap<ObjectKey, Forecast> {
         Some((change.key.clone(), forecast))
     });
     told.collect()
-}
-
-pub(super) const fn is_written(change: &Change) -> bool {
-    matches!(
-        change.action,
-        Action::Create | Action::Configure | Action::Recreate { .. }
-    )
 }
 
 fn held_by(change: &Change) -> Option<(&Change, &str)> {

@@ -6,7 +6,6 @@ use futures::future::BoxFuture;
 use serde_json::Value;
 use tokio_util::sync::CancellationToken;
 
-use super::forecasts::is_written;
 use super::settings;
 use super::sync::{Abandoned, DesiredFeed, Live, Range, Selection, of_removed_sync, plan_part, stays, why};
 use super::templates::AllTemplates;
@@ -109,6 +108,14 @@ pub(super) async fn of_range(repo: &Repo, cluster: &Cluster, range: Range) -> Re
         status,
         templates: AllTemplates(feeds),
     })
+}
+
+/// Returns whether a change writes an object.
+pub(super) const fn is_written(change: &Change) -> bool {
+    matches!(
+        change.action,
+        Action::Create | Action::Configure | Action::Recreate { .. }
+    )
 }
 
 /// Says which intents of a plan want what only one can have, where neither has ended.
