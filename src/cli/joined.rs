@@ -1,7 +1,6 @@
 //! Clusters that a new intent names: a control plane that is at hand says whether they are joined.
 
-use super::connection::{AskArgs, ClusterArgs};
-use super::control::PATIENCE;
+use super::connection::{AskArgs, ClusterArgs, PATIENCE};
 use super::output;
 use cutover_base::nearest::did_you_mean;
 use cutover_cluster::{Answer, Limits, Lookup};
