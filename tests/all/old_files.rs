@@ -4,9 +4,10 @@ use std::path::{Path, PathBuf};
 
 use cutover::api::{
     Evacuation, Fact, FailoverPlan, Migration, Rebalance, ReplicaShift, Rollout, RolloutPolicy, Suspension,
-    WorkloadProfile, schema::json_schemas,
+    WorkloadProfile,
 };
 use cutover::config::Config;
+use cutover::generated::json_schemas;
 use cutover::intent::record::Record;
 use cutover::profile::Profile;
 use cutover::report::{Overview, View};

@@ -223,7 +223,7 @@ impl Live {
 }
 
 /// Returns kind, namespace and name; no namespace of one of cluster scope.
-fn names(kind: &'static str, object: &Value) -> (&'static str, &str, &str) {
+fn names<'o>(kind: &'static str, object: &'o Value) -> (&'static str, &'o str, &'o str) {
     let text = |pointer| {
         object
             .pointer(pointer)

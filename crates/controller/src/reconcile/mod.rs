@@ -10,6 +10,7 @@ mod notices;
 mod offline;
 mod overview;
 mod plan;
+mod policy_change;
 mod preflight;
 mod preview;
 mod publish;

@@ -110,19 +110,11 @@ pub(super) async fn of_range(repo: &Repo, cluster: &Cluster, range: Range) -> Re
     })
 }
 
-/// Returns whether a change writes an object.
-pub(super) const fn is_written(change: &Change) -> bool {
-    matches!(
-        change.action,
-        Action::Create | Action::Configure | Action::Recreate { .. }
-    )
-}
-
 /// Says which intents of a plan want what only one can have, where neither has ended.
 async fn exclusive(cluster: &Cluster, changes: &[Change]) -> Vec<Problem> {
     const KINDS: [&str; 2] = ["Migration", "Evacuation"];
     let is_one = |change: &&Change| {
-        change.key.group == api::GROUP && KINDS.contains(&change.key.kind.as_str()) && is_written(change)
+        change.key.group == api::GROUP && KINDS.contains(&change.key.kind.as_str()) && change.is_written()
     };
     let come: Vec<&Change> = changes.iter().filter(is_one).collect();
     if come.is_empty() {

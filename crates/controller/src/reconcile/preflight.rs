@@ -11,6 +11,7 @@ use serde_json::Value;
 use super::intents::ask::{get, instant, list, map, optional};
 use super::intents::policies::{claimed_by, typed};
 use super::intents::{Fits, dependencies, other_managers, scalers, served};
+use super::policy_change::policy_change;
 use cutover_cluster::{Cluster, Lookup};
 use cutover_core::api::{self, Migration, WorkloadProfile};
 use cutover_core::intent::control_plane::Overrides;

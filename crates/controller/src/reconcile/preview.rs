@@ -7,17 +7,18 @@ use futures::future::{BoxFuture, join_all};
 use jiff::Timestamp;
 use serde_json::Value;
 
-use super::plan::{Plan, is_written};
+use super::plan::Plan;
+use super::policy_change::policy_change;
 use super::preflight::{Look, maker};
 use super::{endings, forecasts};
 use cutover_cluster::Cluster;
 use cutover_core::api::{self, Migration};
 use cutover_core::intent::rivals;
-use cutover_core::plan::{Action, Change, ChangeSet, Forecast};
+use cutover_core::plan::{Change, ChangeSet, Forecast};
 use cutover_core::report::History;
 use cutover_core::report::review::{Ending, Move, PolicyChange, Reach};
+use cutover_karmada::ResourceBinding;
 use cutover_karmada::name::ObjectKey;
-use cutover_karmada::{ClusterPropagationPolicy, PropagationPolicy, PropagationSpec, ResourceBinding};
 
 /// What could be seen, and what couldn't.
 #[derive(Debug, Default)]
@@ -146,7 +147,7 @@ pub fn outlooks_offline(changes: &ChangeSet) -> Previews {
 fn turns(changes: &ChangeSet) -> Vec<(&ObjectKey, &ObjectKey)> {
     let mut by_workload: BTreeMap<[Option<&str>; 4], Vec<(&ObjectKey, &Value)>> = BTreeMap::new();
     let written = changes.changes.iter();
-    for change in written.filter(|change| is_written(change) && change.key.group == api::GROUP) {
+    for change in written.filter(|change| change.is_written() && change.key.group == api::GROUP) {
         let intent = change
             .after
             .as_ref()
@@ -204,44 +205,10 @@ fn note_turns(
 fn migrations(changes: &ChangeSet) -> Vec<(&Change, Migration)> {
     let written = changes.changes.iter();
     written
-        .filter(|change| is_written(change) && change.key.group == api::GROUP)
+        .filter(|change| change.is_written() && change.key.group == api::GROUP)
         .filter(|change| change.key.kind == "Migration")
         .filter_map(|change| Some((change, serde_json::from_value(change.after.clone()?).ok()?)))
         .collect()
-}
-
-fn policy_change(change: &Change) -> Option<PolicyChange> {
-    let is_policy = change.key.group == "policy.karmada.io"
-        && matches!(
-            change.key.kind.as_str(),
-            "PropagationPolicy" | "ClusterPropagationPolicy"
-        );
-    let held_back = match &change.action {
-        Action::HeldBack { by } => Some(by.clone()),
-        _ => None,
-    };
-    if !is_policy || !(is_written(change) || held_back.is_some() || change.action == Action::Delete) {
-        return None;
-    }
-    let spec = |side: &Option<Value>| -> Option<PropagationSpec> {
-        let value = side.clone()?;
-        if change.key.namespace.is_some() {
-            return Some(serde_json::from_value::<PropagationPolicy>(value).ok()?.spec);
-        }
-        let policy: ClusterPropagationPolicy = serde_json::from_value(value).ok()?;
-        Some(policy.spec.spec)
-    };
-    // One that can't be understood is told as a change of an object, and no guess is made.
-    if change.after.is_some() && spec(&change.after).is_none() {
-        return None;
-    }
-    Some(PolicyChange {
-        policy: change.key.clone(),
-        at: change.source.clone(),
-        held_back,
-        before: spec(&change.before),
-        after: spec(&change.after),
-    })
 }
 
 /// Whether a policy placed what a binding is about, as Karmada notes it on the binding.
