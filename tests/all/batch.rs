@@ -10,6 +10,7 @@ use cutover::sandbox::member::batch::{ENDS, JOB, Kind, OTHERS, TRAININGS};
 use cutover::sandbox::{World, WorldOptions};
 use serde_json::{Value, json};
 
+use crate::support::fleet::opened;
 use crate::support::plane::{NAMESPACE, Plane, settings};
 use crate::support::wait::until;
 
@@ -199,7 +200,7 @@ impl Stage {
 
     pub(crate) fn status_of(&self, name: &str) -> Value {
         let found = self.plane.get(&MIGRATIONS, Some("shop"), name);
-        found.map(|found| found["status"].clone()).unwrap_or_default()
+        found.map(|found| opened(&found["status"])).unwrap_or_default()
     }
 
     fn phase(&self) -> Phase {

@@ -391,6 +391,8 @@ async fn a_cluster_that_is_deleted_is_emptied_and_what_it_may_cost_is_told() {
     let stage = Stage::new(ASK).await;
     stage.plane.server.delete(&CLUSTERS, None, stage.from);
     assert!(!stage.cluster()["metadata"]["deletionTimestamp"].is_null());
+    stage.plane.run().await;
+    stage.plane.run().await;
     let told = stage.problems().await;
     assert!(
         told.contains("shop/orders may lose its state") && told.contains("at once for its deletion at"),
