@@ -449,41 +449,21 @@ fn better(a: Vec<Violation>, b: Vec<Violation>) -> Vec<Violation> {
             }]
         }
         // A wrong type says least about what was meant.
-        (
-            [
-                Violation {
-                    problem: Problem::Type { .. },
-                    ..
-                },
-            ],
-            [
-                Violation {
-                    problem: Problem::Type { .. },
-                    ..
-                },
-            ],
-        ) => a,
-        (
-            [
-                Violation {
-                    problem: Problem::Type { .. },
-                    ..
-                },
-            ],
-            _,
-        ) => b,
-        (
-            _,
-            [
-                Violation {
-                    problem: Problem::Type { .. },
-                    ..
-                },
-            ],
-        ) => a,
+        _ if is_type(&b) => a,
+        _ if is_type(&a) => b,
         _ if b.len() < a.len() => b,
         _ => a,
     }
+}
+
+fn is_type(all: &[Violation]) -> bool {
+    matches!(
+        all,
+        [Violation {
+            problem: Problem::Type { .. },
+            ..
+        }]
+    )
 }
 
 fn types(schema: &Value) -> Vec<&str> {

@@ -120,11 +120,7 @@ impl MoveStrategy for EvacuationSpec {
             }
             match known(begun, &candidate) {
                 None => candidates.push(candidate),
-                Some(MoveState::Moved) => stays.push(candidate.stays(Finding::new(
-                    "CameBack",
-                    "it was moved, and is here again",
-                    "cordon the cluster, and see who moves it back: its policy, or a person",
-                ))),
+                Some(MoveState::Moved) => stays.push(candidate.stays(came_back())),
                 Some(_) => {}
             }
         }
@@ -192,6 +188,14 @@ impl MoveStrategy for EvacuationSpec {
             .next()
             .map(|one| format!("{} was left in {}, and is tried again", one.workload, one.from)))
     }
+}
+
+fn came_back() -> Finding {
+    Finding::new(
+        "CameBack",
+        "it was moved, and is here again",
+        "cordon the cluster, and see who moves it back: its policy, or a person",
+    )
 }
 
 /// Returns what is known of a move of that workload out of that cluster.

@@ -148,17 +148,7 @@ fn turns(set: &Set, context: &Context, findings: &mut Vec<Finding>) {
             if follows(&intent.value, &first.value) || follows(&first.value, &intent.value) {
                 continue;
             }
-            let message = format!(
-                "{} and {} want the same workload: if neither has ended they take turns, the one that is created first, then by \
-                 name",
-                intent.key, first.key
-            );
-            let hint = format!(
-                "delete the file of the one that has ended or is not meant; the other one is at {}",
-                first.source
-            );
-            let at = intent.location("/spec/workload");
-            findings.push(Finding::new(Code::TakesTurns, at, message).hint(hint));
+            findings.push(takes_turns(intent, first));
         }
     }
     for evacuation in set.of_kind(GROUP, "Evacuation").filter(|intent| !is_over(intent)) {
@@ -236,6 +226,20 @@ fn beside_requests(
             findings.push(Finding::new(Code::ExclusiveIntents, at, message).hint(hint));
         }
     }
+}
+
+fn takes_turns(intent: &Manifest, first: &Manifest) -> Finding {
+    let message = format!(
+        "{} and {} want the same workload: if neither has ended they take turns, the one that is created first, then by \
+         name",
+        intent.key, first.key
+    );
+    let hint = format!(
+        "delete the file of the one that has ended or is not meant; the other one is at {}",
+        first.source
+    );
+    let at = intent.location("/spec/workload");
+    Finding::new(Code::TakesTurns, at, message).hint(hint)
 }
 
 fn may_have_ended(intent: &Manifest, context: &Context) -> bool {

@@ -60,27 +60,7 @@ impl Operation<'_> {
                 "no policy has claimed the workload yet".to_owned(),
             ));
         };
-        let profile = self.look_up_profile()?;
-        let compiled = Profile::compile("in force", &profile)?;
-        let mut findings = misfits::findings(&profile, self.around().misfits.as_ref())?;
-        if !findings.is_empty() {
-            return Err(Interrupt::Fail(findings));
-        }
-        findings.extend(self.asked_findings(&profile));
-        findings.extend(template_findings(template, &compiled)?);
-        if !findings.is_empty() {
-            return Err(Interrupt::Fail(findings));
-        }
-        nothing_is_kept(binding)?;
-        // These may come right by themselves.
-        if let Some(finding) = binding_findings(&binding.spec).into_iter().next() {
-            return Err(Interrupt::Wait(format!(
-                "{} ({})",
-                finding.message,
-                finding.hint.unwrap_or_default()
-            )));
-        }
-        self.nobody_scales(&profile)?;
+        let (profile, compiled) = self.can_be_guarded(template, binding)?;
         let writer = only(binding)?;
         let label = meta::binding_id_label(binding.metadata.namespace.is_none());
         let Some(id) = identify(binding) else {
@@ -160,6 +140,36 @@ impl Operation<'_> {
         self.status.common.started_at = Some(now);
         self.status.common.revision = self.input.revision.map(str::to_owned);
         Err(Interrupt::Requeue)
+    }
+
+    /// Returns the profile of a workload when nothing stands in the way of its guard.
+    fn can_be_guarded(
+        &self,
+        template: &Value,
+        binding: &ResourceBinding,
+    ) -> Result<(crate::api::WorkloadProfileSpec, Profile), Interrupt> {
+        let profile = self.look_up_profile()?;
+        let compiled = Profile::compile("in force", &profile)?;
+        let mut findings = misfits::findings(&profile, self.around().misfits.as_ref())?;
+        if !findings.is_empty() {
+            return Err(Interrupt::Fail(findings));
+        }
+        findings.extend(self.asked_findings(&profile));
+        findings.extend(template_findings(template, &compiled)?);
+        if !findings.is_empty() {
+            return Err(Interrupt::Fail(findings));
+        }
+        nothing_is_kept(binding)?;
+        // These may come right by themselves.
+        if let Some(finding) = binding_findings(&binding.spec).into_iter().next() {
+            return Err(Interrupt::Wait(format!(
+                "{} ({})",
+                finding.message,
+                finding.hint.unwrap_or_default()
+            )));
+        }
+        self.nobody_scales(&profile)?;
+        Ok((profile, compiled))
     }
 
     fn look_up_profile(&self) -> Result<crate::api::WorkloadProfileSpec, Interrupt> {

@@ -1,7 +1,7 @@
 //! The claim is lent to a Migration of the same workload, pin and all, and taken up again with the writer that it left.
 
 use super::{Borrower, Interrupt, Operation, Phase};
-use crate::api::{Capture, ClaimOwner, ClaimSpec, LastKnown, Relocation};
+use crate::api::{Capture, Claim, ClaimOwner, ClaimSpec, LastKnown, Relocation};
 use crate::intent::custody;
 use crate::intent::effect::Effect;
 use cutover_karmada::name::ClusterName;
@@ -70,10 +70,7 @@ impl Operation<'_> {
                 lender: None,
                 ..claim.spec.clone()
             };
-            return Err(Interrupt::Act(vec![Effect::ReplaceClaim {
-                claim: custody::exactly(claim),
-                spec,
-            }]));
+            return Err(replace(claim, spec));
         }
         if claim.spec.owner.uid != self.input.uid {
             return Err(Interrupt::Wait(custody::held(claim)));
@@ -89,10 +86,7 @@ impl Operation<'_> {
                 lender: Some(self.owner()),
                 ..claim.spec.clone()
             };
-            return Err(Interrupt::Act(vec![Effect::ReplaceClaim {
-                claim: custody::exactly(claim),
-                spec,
-            }]));
+            return Err(replace(claim, spec));
         }
         let captured = borrower.and_then(|borrower| borrower.captured.clone());
         if let Some(borrower) = borrower {
@@ -162,4 +156,11 @@ impl Operation<'_> {
         );
         Err(Interrupt::Requeue)
     }
+}
+
+fn replace(claim: &Claim, spec: ClaimSpec) -> Interrupt {
+    Interrupt::Act(vec![Effect::ReplaceClaim {
+        claim: custody::exactly(claim),
+        spec,
+    }])
 }

@@ -103,42 +103,14 @@ impl Operation<'_> {
         if source == spec.to {
             return self.is_there_already(source, &compiled);
         }
-        // What it says of the template and of the source would be an error, or wrong.
-        let mut findings = misfits::findings(&profile.spec, snapshot.misfits.as_ref())?;
-        if !findings.is_empty() {
-            return Err(Interrupt::Fail(findings));
-        }
-        let clusters = snapshot.plane.clusters.get()?;
-        findings.extend(binding_findings(&binding.spec));
-        findings.extend(snapshot.policy.get()?.as_ref().and_then(policy_finding));
-        findings.extend(snapshot.successor.get()?.as_ref().and_then(successor_finding));
-        findings.dedup();
-        findings.extend(target_findings(spec, clusters.get(&spec.to)));
-        findings.extend(twin_finding(&source, &spec.to, clusters));
-        let placement = self.placement_to_be(binding)?;
-        let observed = affinity_in_use(binding);
-        let placed = placement.map_or(Ok(None), |placement| {
-            keeps_target(placement, &spec.to, clusters, observed)
-        });
-        let target_affinity = placed.unwrap_or_else(|finding| {
-            findings.push(finding);
-            None
-        });
-        findings.extend(profile_findings(template, spec, &profile.spec));
-        findings.extend(query_findings(spec, &snapshot.metrics)?);
-        findings.extend(requirement_findings(template, &compiled)?);
-        findings.extend(self.others_findings(template, &source, &profile.spec)?);
-        findings.extend(dependencies::findings(&snapshot.dependencies, &spec.to));
-        if !findings.is_empty() {
-            return Err(Interrupt::Fail(findings));
-        }
+        let target_affinity = self.without_findings(template, binding, &source, &compiled)?;
         self.others_are_held(template)?;
         self.target_is_free(&spec.to)?;
         let handle_before = self.source_is_healthy(&source, &compiled)?;
         let template_change = self.template_change(template)?;
         let evidence = self.clear(&source, template, template_change.as_ref());
         let binding = BindingId {
-            target_affinity: target_affinity.filter(|name| *name != observed),
+            target_affinity: target_affinity.filter(|name| *name != affinity_in_use(binding)),
             ..binding_id(binding)?
         };
         let starts = self.starts_in(&source, &compiled).into_iter();
@@ -157,6 +129,46 @@ impl Operation<'_> {
         });
         self.note_nodes();
         Ok(Next::Enter(Phase::Hold, evidence))
+    }
+
+    /// Returns the affinity term that keeps the target, if the placement has terms; fails with every finding there is.
+    fn without_findings(
+        &self,
+        template: &Value,
+        binding: &ResourceBinding,
+        source: &ClusterName,
+        profile: &Profile,
+    ) -> Result<Option<String>, Interrupt> {
+        let (spec, snapshot) = (self.input.spec, self.snapshot());
+        // What it says of the template and of the source would be an error, or wrong.
+        let mut findings = misfits::findings(profile.spec(), snapshot.misfits.as_ref())?;
+        if !findings.is_empty() {
+            return Err(Interrupt::Fail(findings));
+        }
+        let clusters = snapshot.plane.clusters.get()?;
+        findings.extend(binding_findings(&binding.spec));
+        findings.extend(snapshot.policy.get()?.as_ref().and_then(policy_finding));
+        findings.extend(snapshot.successor.get()?.as_ref().and_then(successor_finding));
+        findings.dedup();
+        findings.extend(target_findings(spec, clusters.get(&spec.to)));
+        findings.extend(twin_finding(source, &spec.to, clusters));
+        let placement = self.placement_to_be(binding)?;
+        let placed = placement.map_or(Ok(None), |placement| {
+            keeps_target(placement, &spec.to, clusters, affinity_in_use(binding))
+        });
+        let target_affinity = placed.unwrap_or_else(|finding| {
+            findings.push(finding);
+            None
+        });
+        findings.extend(profile_findings(template, spec, profile.spec()));
+        findings.extend(query_findings(spec, &snapshot.metrics)?);
+        findings.extend(requirement_findings(template, profile)?);
+        findings.extend(self.others_findings(template, source, profile.spec())?);
+        findings.extend(dependencies::findings(&snapshot.dependencies, &spec.to));
+        if !findings.is_empty() {
+            return Err(Interrupt::Fail(findings));
+        }
+        Ok(target_affinity)
     }
 
     /// Returns what was seen where nothing is in the way.

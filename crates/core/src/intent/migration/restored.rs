@@ -16,34 +16,8 @@ impl Operation<'_> {
     /// sequence that nobody has seen.
     pub(super) fn detect_restore(&mut self) -> Option<Result<Next, Interrupt>> {
         let rolling_back = self.status.phase == Phase::RollingBack;
-        if let Some(((attempt, seq), by)) = self.high_water_mark() {
-            let known = (
-                self.status.common.attempt,
-                self.status
-                    .journal_in_force()
-                    .map_or(0, |journal| journal.pin.seq),
-            );
-            self.note_went_back(known, (attempt, seq), &by);
-            self.status.common.attempt = attempt;
-            if let Some(journal) = &mut self.status.journal {
-                journal.pin.seq = seq;
-                if rolling_back || journal.committed {
-                    journal.pin.renew();
-                }
-                // Who was let run meanwhile isn't known: everybody is held again.
-                if let Some(back) = journal
-                    .roll_back
-                    .as_mut()
-                    .filter(|_| rolling_back && journal.pin.pinned)
-                {
-                    journal.writer = None;
-                    journal.suspended = vec![journal.source.clone(), journal.target.clone()];
-                    back.restart = true;
-                    back.handed_over = true;
-                    back.source_captured = false;
-                    back.stage = RollBackStage::Taken;
-                }
-            }
+        if let Some((seen, by)) = self.high_water_mark() {
+            self.take_up(seen, &by);
             return Some(Ok(Next::Requeue));
         }
         let is_known = self
@@ -79,6 +53,38 @@ impl Operation<'_> {
              from which state; then abort it (cutover abort), which holds every copy and rolls back"
                 .to_owned(),
         )))
+    }
+
+    /// Puts the journal to the attempt and sequence that a member has seen.
+    fn take_up(&mut self, (attempt, seq): (u32, u64), by: &ClusterName) {
+        let rolling_back = self.status.phase == Phase::RollingBack;
+        let known = (
+            self.status.common.attempt,
+            self.status
+                .journal_in_force()
+                .map_or(0, |journal| journal.pin.seq),
+        );
+        self.note_went_back(known, (attempt, seq), by);
+        self.status.common.attempt = attempt;
+        if let Some(journal) = &mut self.status.journal {
+            journal.pin.seq = seq;
+            if rolling_back || journal.committed {
+                journal.pin.renew();
+            }
+            // Who was let run meanwhile isn't known: everybody is held again.
+            if let Some(back) = journal
+                .roll_back
+                .as_mut()
+                .filter(|_| rolling_back && journal.pin.pinned)
+            {
+                journal.writer = None;
+                journal.suspended = vec![journal.source.clone(), journal.target.clone()];
+                back.restart = true;
+                back.handed_over = true;
+                back.source_captured = false;
+                back.stage = RollBackStage::Taken;
+            }
+        }
     }
 
     /// Something was begun, and nobody knows how far: the journal was taken out of the status.

@@ -257,11 +257,7 @@ fn judge_one<'a>(
         return Ok(Judged::Stays(Stay {
             workload: workload.clone(),
             cluster: from.clone(),
-            why: profile::no_profile(
-                &gvk,
-                &format!("how {gvk} is moved"),
-                "add a WorkloadProfile for this kind",
-            ),
+            why: no_profile(&gvk),
             runs: true,
         }));
     };
@@ -284,30 +280,46 @@ fn judge_one<'a>(
             "delete it, if nothing needs it any more",
         ));
     }
-    let means = if profile.spec().stateful {
-        Means::StopFirst
-    } else {
-        Means::StartFirst
-    };
-    let candidate = Candidate {
+    Ok(by_means(Candidate {
         workload,
-        means,
+        means: means_of(&profile),
         binding,
         template,
         from: from.clone(),
-    };
+    }))
+}
+
+fn no_profile(gvk: &Gvk) -> Finding {
+    profile::no_profile(
+        gvk,
+        &format!("how {gvk} is moved"),
+        "add a WorkloadProfile for this kind",
+    )
+}
+
+fn means_of(profile: &Profile) -> Means {
+    if profile.spec().stateful {
+        Means::StopFirst
+    } else {
+        Means::StartFirst
+    }
+}
+
+/// Judges what nothing keeps where it is by how many copies it has, and whether they may run beside each other.
+fn by_means(candidate: Candidate<'_>) -> Judged<'_> {
+    let (means, binding) = (candidate.means, candidate.binding);
     let several = binding.spec.clusters.len() > 1;
     let divides = binding.spec.placement.as_ref().is_some_and(Placement::divides);
     if divides && means == Means::StartFirst {
-        return Ok(Judged::Divided(candidate));
+        return Judged::Divided(candidate);
     }
     if several && means == Means::StartFirst {
-        return Ok(Judged::Duplicated(candidate));
+        return Judged::Duplicated(candidate);
     }
     if several {
-        return Ok(Judged::Stays(several_clusters(&candidate)));
+        return Judged::Stays(several_clusters(&candidate));
     }
-    Ok(Judged::Movable(candidate))
+    Judged::Movable(candidate)
 }
 
 /// Says why a workload with state stays that runs in several clusters.

@@ -113,6 +113,19 @@ impl Operation<'_> {
         }
     }
 
+    /// Begins the account of another attempt, and returns its number.
+    fn next_attempt(&mut self) -> u32 {
+        let now = self.input.now;
+        let common = &mut self.status.common;
+        common.attempt += 1;
+        common.started_at = Some(now);
+        common.finished_at = None;
+        common.revision = self.input.revision.map(str::to_owned);
+        common.findings.clear();
+        common.steps.clear();
+        common.attempt
+    }
+
     pub(super) fn trim(&mut self) {
         let most = usize::try_from(self.input.spec.strategy.history).unwrap_or(usize::MAX);
         let journal = self.status.journal.as_ref();
@@ -182,23 +195,11 @@ impl Operation<'_> {
             self.remember(live, applied_by(template, SYNC_MANAGER), None);
         }
         let target = self.remember(content(rehearsed), goal.manifest.clone(), goal.git.clone());
-        if let Some(revision) = self
-            .status
-            .revisions
-            .iter_mut()
-            .find(|known| known.name == target)
-        {
+        let mut revisions = self.status.revisions.iter_mut();
+        if let Some(revision) = revisions.find(|known| known.name == target) {
             revision.undone = None;
         }
-        let now = self.input.now;
-        let common = &mut self.status.common;
-        common.attempt += 1;
-        common.started_at = Some(now);
-        common.finished_at = None;
-        common.revision = self.input.revision.map(str::to_owned);
-        common.findings.clear();
-        common.steps.clear();
-        let attempt = common.attempt;
+        let attempt = self.next_attempt();
         self.status.stable = Some(stable.clone());
         self.status.target = Some(target.clone());
         self.status.held_back = None;

@@ -90,19 +90,7 @@ impl Operation<'_> {
                 "the workload is not scheduled to a cluster yet".to_owned(),
             ));
         }
-        let clusters = snapshot.plane.clusters.get()?;
-        let mut findings = validate(spec);
-        findings.extend(self.about_workload(template)?);
-        findings.extend(about_binding(&binding.spec, spec));
-        findings.extend(about_target(spec, clusters.get(&spec.to), binding));
-        findings.extend(self.about_afterwards()?);
-        // Members are asked only when what can be told without them is clear.
-        if findings.is_empty() {
-            findings = self.about_scaling(template)?;
-        }
-        if !findings.is_empty() {
-            return Err(Interrupt::Fail(findings));
-        }
+        self.without_findings(template, binding)?;
         let from = Side::of(&spec.from);
         let listed: Vec<ClusterName> = binding.spec.clusters.iter().map(|one| one.name.clone()).collect();
         let expands = !listed.contains(&spec.to);
@@ -124,17 +112,7 @@ impl Operation<'_> {
             );
             return Ok(Next::Requeue);
         }
-        let floor = spec.floor.of(all);
-        if floor > all {
-            return Err(Interrupt::Fail(vec![Finding::new(
-                "FloorTooHigh",
-                format!(
-                    "spec.floor is {}, and there are {all} replicas in all",
-                    spec.floor
-                ),
-                "lower spec.floor, or scale the workload up first",
-            )]));
-        }
+        let floor = floor_of(spec, all)?;
         self.begin(binding, template, start, (amount, floor))?;
         self.status.floor = Some(floor);
         self.status.lowest = Some(all);
@@ -148,6 +126,26 @@ impl Operation<'_> {
             "{all} replicas are ready, {amount} of them in {from}; {floor} must be at every moment"
         )];
         Ok(Next::Enter(Phase::Hold, evidence))
+    }
+
+    /// Fails with every finding there is.
+    fn without_findings(&self, template: &Value, binding: &ResourceBinding) -> Result<(), Interrupt> {
+        let spec = self.input.spec;
+        let clusters = self.snapshot().plane.clusters.get()?;
+        let mut findings = validate(spec);
+        findings.extend(self.about_workload(template)?);
+        findings.extend(about_binding(&binding.spec, spec));
+        findings.extend(about_target(spec, clusters.get(&spec.to), binding));
+        findings.extend(self.about_afterwards()?);
+        // Members are asked only when what can be told without them is clear.
+        if findings.is_empty() {
+            findings = self.about_scaling(template)?;
+        }
+        if findings.is_empty() {
+            Ok(())
+        } else {
+            Err(Interrupt::Fail(findings))
+        }
     }
 
     /// Writes down what the attempt begins with.
@@ -388,6 +386,22 @@ impl Operation<'_> {
             )])),
         }
     }
+}
+
+/// Returns how many replicas must be ready at every moment, which can't be more than there are.
+fn floor_of(spec: &ReplicaShiftSpec, all: u32) -> Result<u32, Interrupt> {
+    let floor = spec.floor.of(all);
+    if floor > all {
+        return Err(Interrupt::Fail(vec![Finding::new(
+            "FloorTooHigh",
+            format!(
+                "spec.floor is {}, and there are {all} replicas in all",
+                spec.floor
+            ),
+            "lower spec.floor, or scale the workload up first",
+        )]));
+    }
+    Ok(floor)
 }
 
 fn about_binding(binding: &ResourceBindingSpec, spec: &ReplicaShiftSpec) -> Vec<Finding> {

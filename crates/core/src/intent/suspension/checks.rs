@@ -1,10 +1,13 @@
 //! What is looked at before anything is written: what makes a suspension impossible or harmful, and what a person should know.
 
+use std::collections::BTreeSet;
+
 use super::hold::managers;
 use super::pin::why_not;
 use super::{Interrupt, Operation, carries, listed, names, workload};
 use crate::api::{Finding, PolicyName};
 use crate::intent::holders::Holders;
+use cutover_karmada::name::ClusterName;
 use cutover_karmada::{DispatchSuspension, PropagationPolicy, ResourceBinding};
 
 impl Operation<'_> {
@@ -52,12 +55,7 @@ impl Operation<'_> {
         }
         let joined = self.snapshot().clusters.get()?;
         for cluster in spec.clusters.iter().filter(|cluster| !joined.contains(cluster)) {
-            let known: Vec<String> = joined.iter().map(ToString::to_string).collect();
-            found.push(Finding::new(
-                "UnknownCluster",
-                format!("{cluster} is not a cluster of this control plane"),
-                format!("there is {}", listed(&known)),
-            ));
+            found.push(unknown(cluster, joined));
         }
         let foreign = policy.spec.suspension.as_ref();
         let foreign = foreign.filter(|there| **there != DispatchSuspension::default());
@@ -128,6 +126,15 @@ impl Operation<'_> {
         }
         found
     }
+}
+
+fn unknown(cluster: &ClusterName, joined: &BTreeSet<ClusterName>) -> Finding {
+    let known: Vec<String> = joined.iter().map(ToString::to_string).collect();
+    Finding::new(
+        "UnknownCluster",
+        format!("{cluster} is not a cluster of this control plane"),
+        format!("there is {}", listed(&known)),
+    )
 }
 
 fn who(policy: &PropagationPolicy) -> String {
