@@ -16,7 +16,7 @@ use cutover_core::error::Error;
 use cutover_core::intent::{rivals, suspension};
 use cutover_core::plan::{Action, Change, ChangeSet, Hash, Problem};
 use cutover_git::{self as repo, Repo};
-use cutover_karmada::name::{GroupKind, Gvk, ObjectKey, Revision};
+use cutover_karmada::name::{GroupKind, Gvk, Location, ObjectKey, Revision};
 
 /// What is planned.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -123,16 +123,7 @@ async fn exclusive(cluster: &Cluster, changes: &[Change]) -> Vec<Problem> {
     let mut live = BTreeMap::new();
     for kind in KINDS {
         let gvk = Gvk::new(api::API_VERSION, kind);
-        let read = match cluster.lookup(&gvk).await {
-            Ok(Lookup::Served(served)) => match cluster.reader().list(&served, None, None).await.answer {
-                Answer::Found(all) => Ok(all),
-                Answer::NotFound => Err(format!("the list of {kind} was answered with 404")),
-                Answer::Unknown { why } => Err(why),
-            },
-            Ok(Lookup::NotServed) => Ok(Vec::new()),
-            Err(error) => Err(error.to_string()),
-        };
-        match read {
+        match all_of(cluster, &gvk).await {
             Ok(all) => {
                 let of = GroupKind::new(&gvk.group, &gvk.kind);
                 live.extend(
@@ -168,7 +159,27 @@ async fn exclusive(cluster: &Cluster, changes: &[Change]) -> Vec<Problem> {
     let others = live
         .iter()
         .filter(|(key, intent)| is_old(key) && !goes(key) && !rivals::has_ended(intent));
-    let others: Vec<(&ObjectKey, &Value)> = others.collect();
+    clashes(&come, &others.collect::<Vec<_>>())
+}
+
+/// Returns all live intents of a kind, or why they aren't known.
+async fn all_of(cluster: &Cluster, gvk: &Gvk) -> Result<Vec<Value>, String> {
+    match cluster.lookup(gvk).await {
+        Ok(Lookup::Served(served)) => match cluster.reader().list(&served, None, None).await.answer {
+            Answer::Found(all) => Ok(all),
+            Answer::NotFound => Err(format!("the list of {} was answered with 404", gvk.kind)),
+            Answer::Unknown { why } => Err(why),
+        },
+        Ok(Lookup::NotServed) => Ok(Vec::new()),
+        Err(error) => Err(error.to_string()),
+    }
+}
+
+/// Says which of the intents that come want what another of them, or one of the others, wants too.
+fn clashes(
+    come: &[(&ObjectKey, Option<&Location>, &Value)],
+    others: &[(&ObjectKey, &Value)],
+) -> Vec<Problem> {
     let mut problems = Vec::new();
     for (place, (key, at, intent)) in come.iter().enumerate() {
         let earlier = come[..place].iter().map(|(key, _, intent)| (*key, *intent));

@@ -55,6 +55,14 @@ pub(super) async fn verdicts(
     join_all(verdicts).await
 }
 
+fn is_applied_by_sync(template: &Value) -> bool {
+    let managers = template["metadata"]["managedFields"].as_array();
+    managers
+        .into_iter()
+        .flatten()
+        .any(|entry| entry["manager"] == api::SYNC_MANAGER)
+}
+
 /// Returns whether a binding is the one of a workload.
 pub(super) fn is_of(binding: &ResourceBinding, workload: &ObjectKey) -> bool {
     let name = meta::binding_name(&workload.name, &workload.kind);
@@ -209,26 +217,10 @@ impl Look {
         let binding = self.binding(workload);
         let policy = self.policy(&template, changes).await;
         let successor = self.successor(migration, changes).await;
-        let mut involved = vec![spec.to.clone()];
-        if let Ok(Some(binding)) = binding.get() {
-            let listed = binding.spec.clusters.iter().map(|cluster| cluster.name.clone());
-            involved.extend(listed.filter(|name| *name != spec.to));
-        }
-        let gvk = &gvk;
-        let members = involved.into_iter().map(|name| async move {
-            let object = self.member(&name, gvk, namespace, &workload.name).await;
-            (name, member(object))
-        });
-        let members: BTreeMap<ClusterName, Member> = join_all(members).await.into_iter().collect();
-        let is_in_git = template.get().is_ok_and(|template| {
-            template.as_ref().is_some_and(|template| {
-                let managers = template["metadata"]["managedFields"].as_array();
-                managers
-                    .into_iter()
-                    .flatten()
-                    .any(|entry| entry["manager"] == api::SYNC_MANAGER)
-            })
-        });
+        let members = self.members(&gvk, workload, &spec.to, &binding).await;
+        let is_in_git = template
+            .get()
+            .is_ok_and(|template| template.as_ref().is_some_and(is_applied_by_sync));
         let other_managers = other_managers::look(&self.cluster, &template).await;
         let queries = spec
             .verify
@@ -269,6 +261,27 @@ impl Look {
             record: self.known(None),
             ..Snapshot::unread(workload.clone(), "it has not begun")
         }
+    }
+
+    /// Reads the workload in its target, and in the clusters that its binding lists.
+    async fn members(
+        &self,
+        gvk: &Gvk,
+        workload: &ObjectKey,
+        target: &ClusterName,
+        binding: &Seen<Option<ResourceBinding>>,
+    ) -> BTreeMap<ClusterName, Member> {
+        let namespace = workload.namespace.as_deref();
+        let mut involved = vec![target.clone()];
+        if let Ok(Some(binding)) = binding.get() {
+            let listed = binding.spec.clusters.iter().map(|cluster| cluster.name.clone());
+            involved.extend(listed.filter(|name| name != target));
+        }
+        let members = involved.into_iter().map(|name| async move {
+            let object = self.member(&name, gvk, namespace, &workload.name).await;
+            (name, member(object))
+        });
+        join_all(members).await.into_iter().collect()
     }
 
     /// What the changes create is taken to be there in time.

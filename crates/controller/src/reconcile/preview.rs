@@ -95,27 +95,7 @@ pub fn previews<'a>(cluster: &'a Cluster, plan: &'a Plan, now: Timestamp) -> Box
                 Vec::new()
             }
         };
-        let reaches = match (look.bindings.get(), look.clusters.get()) {
-            (Ok(bindings), Ok(clusters)) => policies
-                .iter()
-                .map(|change| {
-                    // Where what moves will be by then is the migration's to say.
-                    let made = bindings.iter().filter(|binding| {
-                        is_made_by(binding, &change.policy)
-                            && (change.held_back.is_none() || !moves_by(&moves, binding))
-                    });
-                    Reach::of(change, &made.collect::<Vec<_>>(), clusters, &endings)
-                })
-                .collect(),
-            (Err(why), _) | (_, Err(why)) => {
-                if !policies.is_empty() {
-                    notes.push(format!(
-                        "Which workloads the policies place could not be read: {why}"
-                    ));
-                }
-                Vec::new()
-            }
-        };
+        let reaches = reaches(&look, &policies, &moves, &endings, &mut notes);
         Previews {
             moves,
             forecasts,
@@ -124,6 +104,37 @@ pub fn previews<'a>(cluster: &'a Cluster, plan: &'a Plan, now: Timestamp) -> Box
             notes,
         }
     })
+}
+
+/// Returns what each change of a policy reaches, or notes why that is not known.
+fn reaches(
+    look: &Look,
+    policies: &[PolicyChange],
+    moves: &[Move],
+    endings: &[Ending],
+    notes: &mut Vec<String>,
+) -> Vec<Reach> {
+    match (look.bindings.get(), look.clusters.get()) {
+        (Ok(bindings), Ok(clusters)) => policies
+            .iter()
+            .map(|change| {
+                // Where what moves will be by then is the migration's to say.
+                let made = bindings.iter().filter(|binding| {
+                    is_made_by(binding, &change.policy)
+                        && (change.held_back.is_none() || !moves_by(moves, binding))
+                });
+                Reach::of(change, &made.collect::<Vec<_>>(), clusters, endings)
+            })
+            .collect(),
+        (Err(why), _) | (_, Err(why)) => {
+            if !policies.is_empty() {
+                notes.push(format!(
+                    "Which workloads the policies place could not be read: {why}"
+                ));
+            }
+            Vec::new()
+        }
+    }
 }
 
 /// Says of intents what they ask for: no control plane is asked.

@@ -570,70 +570,76 @@ fn pages(options: &Options, config: &Config) -> Option<Pages> {
 
 /// Ends when no intent goes on by itself: ended, paused, or waiting for somebody's approval.
 async fn settled(observer: &Observer) {
-    let suspensions = |observer: &Observer| {
-        observer.list(api::GROUP, "Suspension").iter().all(|object| {
-            let phase =
-                serde_json::from_value(object["status"]["phase"].clone()).unwrap_or(SuspensionPhase::Pending);
-            let code: Option<WaitCode> =
-                serde_json::from_value(object["status"]["waitingFor"]["code"].clone()).ok();
-            let seen = object["status"]["observedGeneration"] == object["metadata"]["generation"];
-            // One that waits for its policy or for another intent isn't waited for: it goes on with the next run.
-            let waits = phase == SuspensionPhase::Pending && code.is_some();
-            let rests = phase.is_terminal() || phase == SuspensionPhase::Suspended;
-            seen && (rests || waits || code.is_some_and(WaitCode::is_for_a_person))
-        })
-    };
-    let policies = |observer: &Observer| {
-        observer.list(api::GROUP, "RolloutPolicy").iter().all(|object| {
-            let status = RolloutPolicyStatus::deserialize(&object["status"]).unwrap_or_default();
-            let seen = object["status"]["observedGeneration"] == object["metadata"]["generation"];
-            // One that waits for what can't be read goes on with the next run.
-            seen && (status.queued == 0 || is_full(observer, object))
-        })
-    };
-    let rollouts = |observer: &Observer| {
-        observer.list(api::GROUP, "Rollout").iter().all(|object| {
-            let status = RolloutStatus::deserialize(&object["status"]).unwrap_or_default();
-            let seen = object["status"]["observedGeneration"] == object["metadata"]["generation"];
-            let code = status.common.waiting_for.map(|wait| wait.code);
-            let rests = match code {
-                Some(WaitCode::Turn) => has_to_wait_for_its_turn(observer, object),
-                _ => status.phase.is_at_rest(),
-            };
-            seen && (rests || code.is_some_and(WaitCode::is_for_a_person))
-        })
-    };
-    let shifts = |observer: &Observer| {
-        observer.list(api::GROUP, "ReplicaShift").iter().all(|object| {
-            let phase =
-                serde_json::from_value(object["status"]["phase"].clone()).unwrap_or(ShiftPhase::Pending);
-            let code: Option<WaitCode> =
-                serde_json::from_value(object["status"]["waitingFor"]["code"].clone()).ok();
-            let seen = object["status"]["observedGeneration"] == object["metadata"]["generation"];
-            // What rests waits for Git, which this run has read.
-            let rests = phase.is_terminal() || phase == ShiftPhase::Shifted && code.is_some();
-            seen && (rests || code.is_some_and(WaitCode::is_for_a_person))
-        })
-    };
     let still = |observer: &Observer| {
-        suspensions(observer)
-            && rollouts(observer)
-            && policies(observer)
-            && shifts(observer)
+        suspensions_rest(observer)
+            && rollouts_rest(observer)
+            && policies_rest(observer)
+            && shifts_rest(observer)
             && report::MANY
                 .iter()
                 .all(|kind| observer.list(api::GROUP, kind).iter().all(|one| rests(one)))
-            && observer.list(api::GROUP, "Migration").iter().all(|object| {
-                let phase =
-                    serde_json::from_value(object["status"]["phase"].clone()).unwrap_or(Phase::Pending);
-                let code: Option<WaitCode> =
-                    serde_json::from_value(object["status"]["waitingFor"]["code"].clone()).ok();
-                let seen = object["status"]["observedGeneration"] == object["metadata"]["generation"];
-                let waits = || waits_for_its_policy(observer, object, phase);
-                seen && (phase.is_terminal() || code.is_some_and(WaitCode::is_for_a_person) || waits())
-            })
+            && migrations_rest(observer)
     };
     while !observer.until(Duration::from_hours(1), still).await {}
+}
+
+fn suspensions_rest(observer: &Observer) -> bool {
+    observer.list(api::GROUP, "Suspension").iter().all(|object| {
+        let phase =
+            serde_json::from_value(object["status"]["phase"].clone()).unwrap_or(SuspensionPhase::Pending);
+        let code: Option<WaitCode> =
+            serde_json::from_value(object["status"]["waitingFor"]["code"].clone()).ok();
+        let seen = object["status"]["observedGeneration"] == object["metadata"]["generation"];
+        // One that waits for its policy or for another intent isn't waited for: it goes on with the next run.
+        let waits = phase == SuspensionPhase::Pending && code.is_some();
+        let rests = phase.is_terminal() || phase == SuspensionPhase::Suspended;
+        seen && (rests || waits || code.is_some_and(WaitCode::is_for_a_person))
+    })
+}
+
+fn policies_rest(observer: &Observer) -> bool {
+    observer.list(api::GROUP, "RolloutPolicy").iter().all(|object| {
+        let status = RolloutPolicyStatus::deserialize(&object["status"]).unwrap_or_default();
+        let seen = object["status"]["observedGeneration"] == object["metadata"]["generation"];
+        // One that waits for what can't be read goes on with the next run.
+        seen && (status.queued == 0 || is_full(observer, object))
+    })
+}
+
+fn rollouts_rest(observer: &Observer) -> bool {
+    observer.list(api::GROUP, "Rollout").iter().all(|object| {
+        let status = RolloutStatus::deserialize(&object["status"]).unwrap_or_default();
+        let seen = object["status"]["observedGeneration"] == object["metadata"]["generation"];
+        let code = status.common.waiting_for.map(|wait| wait.code);
+        let rests = match code {
+            Some(WaitCode::Turn) => has_to_wait_for_its_turn(observer, object),
+            _ => status.phase.is_at_rest(),
+        };
+        seen && (rests || code.is_some_and(WaitCode::is_for_a_person))
+    })
+}
+
+fn shifts_rest(observer: &Observer) -> bool {
+    observer.list(api::GROUP, "ReplicaShift").iter().all(|object| {
+        let phase = serde_json::from_value(object["status"]["phase"].clone()).unwrap_or(ShiftPhase::Pending);
+        let code: Option<WaitCode> =
+            serde_json::from_value(object["status"]["waitingFor"]["code"].clone()).ok();
+        let seen = object["status"]["observedGeneration"] == object["metadata"]["generation"];
+        // What rests waits for Git, which this run has read.
+        let rests = phase.is_terminal() || phase == ShiftPhase::Shifted && code.is_some();
+        seen && (rests || code.is_some_and(WaitCode::is_for_a_person))
+    })
+}
+
+fn migrations_rest(observer: &Observer) -> bool {
+    observer.list(api::GROUP, "Migration").iter().all(|object| {
+        let phase = serde_json::from_value(object["status"]["phase"].clone()).unwrap_or(Phase::Pending);
+        let code: Option<WaitCode> =
+            serde_json::from_value(object["status"]["waitingFor"]["code"].clone()).ok();
+        let seen = object["status"]["observedGeneration"] == object["metadata"]["generation"];
+        let waits = || waits_for_its_policy(observer, object, phase);
+        seen && (phase.is_terminal() || code.is_some_and(WaitCode::is_for_a_person) || waits())
+    })
 }
 
 /// Returns whether a Migration that a change of policy set off waits for what the next sync does: it brings the policy, or takes the

@@ -312,14 +312,7 @@ impl Sync {
             let mut again: Option<Instant> = None;
             let mut told = BTreeSet::new();
             loop {
-                let moving = self.pruner.as_ref().and_then(|pruner| pruner.moving.next_look());
-                let next = [
-                    again,
-                    self.standing.next_try(),
-                    self.waves.next_deadline(),
-                    moving,
-                ];
-                let next = next.into_iter().flatten().min();
+                let next = self.next_look(again);
                 let due = async {
                     match next {
                         Some(at) => tokio::time::sleep_until(at).await,
@@ -370,6 +363,18 @@ impl Sync {
                 again = self.next_try(outcome.is_ok(), again);
             }
         })
+    }
+
+    /// Returns when something is looked at again though nothing is heard.
+    fn next_look(&self, again: Option<Instant>) -> Option<Instant> {
+        let moving = self.pruner.as_ref().and_then(|pruner| pruner.moving.next_look());
+        let next = [
+            again,
+            self.standing.next_try(),
+            self.waves.next_deadline(),
+            moving,
+        ];
+        next.into_iter().flatten().min()
     }
 
     /// Returns when to try again what failed as a whole; what failed of an object is tried again on its own.

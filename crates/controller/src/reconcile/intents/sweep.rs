@@ -21,7 +21,7 @@ use cutover_core::intent::control_plane::Overrides;
 use cutover_core::intent::custody::belt::overwrites;
 use cutover_core::intent::custody::canary_name;
 use cutover_core::intent::orphan::{Left, OrphanFate, judge, judge_guest, tend};
-use cutover_core::intent::{Effect, Seen, pin};
+use cutover_core::intent::{Effect, Read, Seen, pin};
 use cutover_core::profile;
 use cutover_core::report::EventRecord;
 use cutover_karmada::name::{ClusterName, Gvk};
@@ -233,20 +233,7 @@ impl Sweep {
             &candidate.claim,
         )
         .await;
-        let policies =
-            ask::list::<ClusterOverridePolicy>(cluster, OVERRIDES, "ClusterOverridePolicy", None, None);
-        let cluster_wide = policies.await;
-        let namespaced: Seen<Vec<OverridePolicy>> = match namespace {
-            Some(_) => ask::list(cluster, OVERRIDES, "OverridePolicy", namespace, None).await,
-            None => Seen::known(Vec::new(), cluster_wide.read().ok()?.1),
-        };
-        let (wide_ones, wide_read) = cluster_wide.read().ok()?;
-        let (narrow_ones, narrow_read) = namespaced.read().ok()?;
-        let all = Overrides {
-            cluster_wide: wide_ones.clone().into(),
-            namespaced: narrow_ones.clone().into(),
-            ..Overrides::default()
-        };
+        let (all, wide_read, narrow_read) = self.overrides(namespace).await?;
         let name = format!("{}{}", pin::PREFIX, candidate.claim);
         let named = |policy: &&OverridePolicy| policy.metadata.name.as_deref() == Some(&name);
         let pin = if wide {
@@ -281,19 +268,12 @@ impl Sweep {
             }
             None => (Seen::known(None, claim_read), Vec::new()),
         };
-        let clusters: Seen<Vec<Cluster>> =
-            ask::list(cluster, "cluster.karmada.io/v1alpha1", "Cluster", None, None).await;
+        let clusters = self.clusters().await;
         let left = Left {
             policy_says: self.policy_says(&binding, &template).await,
             pin: Seen::known(pin, if wide { wide_read } else { narrow_read }),
             overrides: Seen::known(all, narrow_read),
-            clusters: ask::map(&clusters, |all| {
-                let named =
-                    |cluster: &Cluster| ClusterName::new(cluster.metadata.name.clone().unwrap_or_default());
-                all.iter()
-                    .map(|cluster| (named(cluster), cluster.clone()))
-                    .collect()
-            }),
+            clusters,
             claim,
             template,
             binding,
@@ -301,6 +281,45 @@ impl Sweep {
             ignored,
         };
         Some((left, owner))
+    }
+
+    /// Returns the policies among which a pin is looked for, and when those of cluster scope and those of the namespace were read;
+    /// `None` when they aren't known.
+    async fn overrides(&self, namespace: Option<&str>) -> Option<(Overrides, Read, Read)> {
+        let cluster = &self.parts.cluster;
+        let policies =
+            ask::list::<ClusterOverridePolicy>(cluster, OVERRIDES, "ClusterOverridePolicy", None, None);
+        let cluster_wide = policies.await;
+        let namespaced: Seen<Vec<OverridePolicy>> = match namespace {
+            Some(_) => ask::list(cluster, OVERRIDES, "OverridePolicy", namespace, None).await,
+            None => Seen::known(Vec::new(), cluster_wide.read().ok()?.1),
+        };
+        let (wide_ones, wide_read) = cluster_wide.read().ok()?;
+        let (narrow_ones, narrow_read) = namespaced.read().ok()?;
+        let all = Overrides {
+            cluster_wide: wide_ones.clone().into(),
+            namespaced: narrow_ones.clone().into(),
+            ..Overrides::default()
+        };
+        Some((all, wide_read, narrow_read))
+    }
+
+    async fn clusters(&self) -> Seen<BTreeMap<ClusterName, Cluster>> {
+        let clusters: Seen<Vec<Cluster>> = ask::list(
+            &self.parts.cluster,
+            "cluster.karmada.io/v1alpha1",
+            "Cluster",
+            None,
+            None,
+        )
+        .await;
+        ask::map(&clusters, |all| {
+            let named =
+                |cluster: &Cluster| ClusterName::new(cluster.metadata.name.clone().unwrap_or_default());
+            all.iter()
+                .map(|cluster| (named(cluster), cluster.clone()))
+                .collect()
+        })
     }
 
     /// Returns whose it was; `None` unless that intent is certainly gone, or has ended.

@@ -262,12 +262,8 @@ impl Sync {
         let wait = self.turn(place);
         let is_due = |write: &Write| wait.is_none() || !self.waves.pending.contains(&write.entry.key);
         let (due, waiting): (Vec<_>, Vec<_>) = writes.into_iter().partition(is_due);
-        for write in waiting {
-            if let Some(wait) = &wait {
-                let source = Some(write.entry.source());
-                let waits = ObjectResult::Waiting(Arc::clone(wait));
-                self.stands(&write.entry.key, place, source, waits, None);
-            }
+        if let Some(wait) = &wait {
+            self.note_waiting(waiting, wait, place);
         }
         let (due, without_namespace) = self.with_namespaces(due).await;
         let (due, unfit) = Box::pin(self.fitting(due)).await;
@@ -321,6 +317,14 @@ impl Sync {
             }
         });
         Ok(written)
+    }
+
+    fn note_waiting(&mut self, waiting: Vec<Write>, wait: &Arc<Wait>, place: Place) {
+        for write in waiting {
+            let source = Some(write.entry.source());
+            let waits = ObjectResult::Waiting(Arc::clone(wait));
+            self.stands(&write.entry.key, place, source, waits, None);
+        }
     }
 
     /// Returns what a place has to wait for.

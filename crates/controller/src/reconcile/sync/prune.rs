@@ -220,15 +220,10 @@ impl Sync {
             pruner.deleted.insert(key.clone());
         }
         pruner.untidy = true;
-        let is_there = |observer: &Observer, key: &ObjectKey| {
-            observer
-                .get(key)
-                .is_some_and(|live| live["metadata"]["uid"].as_str() == uids.get(key).map(String::as_str))
-        };
         let seen = self
             .observer
             .until(GONE_WITHIN, |observer| {
-                !gone.iter().any(|key| is_there(observer, key))
+                !gone.iter().any(|key| is_there(observer, key, uids.get(key)))
             })
             .await;
         let set_aside = !pruner.failed.is_empty() || !pruner.moving.is_empty();
@@ -236,4 +231,11 @@ impl Sync {
         pruner.due |= !all;
         (all || set_aside) && seen
     }
+}
+
+/// Returns whether an object is still the one of that uid.
+fn is_there(observer: &Observer, key: &ObjectKey, uid: Option<&String>) -> bool {
+    observer
+        .get(key)
+        .is_some_and(|live| live["metadata"]["uid"].as_str() == uid.map(String::as_str))
 }
