@@ -274,6 +274,26 @@ fn choose_families(old: Option<&Value>, service: &mut Value) -> Result<(), Vec<F
     if single && families.len() == 2 {
         refuse("must be 'RequireDualStack' or 'PreferDualStack' when multiple IP families are specified");
     }
+    add_families_of_addresses(spec, &mut families, &mut errors);
+    if !errors.is_empty() {
+        return Err(errors);
+    }
+    if families.is_empty() {
+        families.push("IPv4".to_owned());
+    }
+    if open {
+        if families.len() < 2 && !single {
+            let other = if families[0] == "IPv4" { "IPv6" } else { "IPv4" };
+            families.push(other.to_owned());
+        }
+    } else {
+        configured(&policy, spec, shortened.then_some(1))?;
+    }
+    metadata::entry(service, "spec").insert("ipFamilies".to_owned(), json!(families));
+    Ok(())
+}
+
+fn add_families_of_addresses(spec: Spec<'_>, families: &mut Vec<String>, errors: &mut Vec<FieldError>) {
     for (index, address) in spec.texts("clusterIPs").iter().enumerate() {
         if *address == NONE {
             break;
@@ -293,22 +313,6 @@ fn choose_families(old: Option<&Value>, service: &mut Value) -> Result<(), Vec<F
             ));
         }
     }
-    if !errors.is_empty() {
-        return Err(errors);
-    }
-    if families.is_empty() {
-        families.push("IPv4".to_owned());
-    }
-    if open {
-        if families.len() < 2 && !single {
-            let other = if families[0] == "IPv4" { "IPv6" } else { "IPv4" };
-            families.push(other.to_owned());
-        }
-    } else {
-        configured(&policy, spec, shortened.then_some(1))?;
-    }
-    metadata::entry(service, "spec").insert("ipFamilies".to_owned(), json!(families));
-    Ok(())
 }
 
 /// Refuses families that this server doesn't have.

@@ -228,38 +228,11 @@ pub fn addresses(spec: Spec<'_>) -> Errors {
     if spec.is("ExternalName") {
         return errors;
     }
-    let (address, addresses) = (spec.text("clusterIP"), spec.texts("clusterIPs"));
-    let shown = || spec.of("clusterIPs").clone();
-    let refusal = match addresses.first() {
-        None if address.is_empty() => None,
-        None => Some(FieldError::required("spec.clusterIPs", "")),
-        Some(_) if address.is_empty() => Some("must be empty when `clusterIP` is not specified")
-            .map(|why| FieldError::invalid("spec.clusterIPs", shown(), why)),
-        Some(first) if *first != address => {
-            let why = "first value must match `clusterIP`";
-            Some(FieldError::invalid("spec.clusterIPs", shown(), why))
-        }
-        Some(_) => None,
-    };
-    errors.extend(refusal);
+    errors.extend(first_address(spec));
     let families = spec.texts("ipFamilies");
-    for (index, family) in families.iter().enumerate() {
-        let path = format!("spec.ipFamilies[{index}]");
-        if !["IPv4", "IPv6"].contains(family) {
-            errors.push(FieldError::not_supported(
-                path.as_str(),
-                *family,
-                &["IPv4", "IPv6"],
-            ));
-        }
-        if families[..index].contains(family) {
-            errors.push(FieldError::duplicate(path, *family));
-        }
-    }
-    if !spec.of("ipFamilyPolicy").is_null() {
-        let known = ["PreferDualStack", "RequireDualStack", "SingleStack"];
-        supported(spec, "ipFamilyPolicy", &known, &mut errors);
-    }
+    named_families(spec, &families, &mut errors);
+    let addresses = spec.texts("clusterIPs");
+    let shown = || spec.of("clusterIPs").clone();
     let mut invalid = false;
     for (index, address) in addresses.iter().enumerate() {
         if index == 0 && *address == NONE {
@@ -302,6 +275,43 @@ pub fn addresses(spec: Spec<'_>) -> Errors {
         }
     }
     errors
+}
+
+/// Returns how `clusterIP` and the first of `clusterIPs` differ.
+fn first_address(spec: Spec<'_>) -> Option<FieldError> {
+    let (address, addresses) = (spec.text("clusterIP"), spec.texts("clusterIPs"));
+    let shown = || spec.of("clusterIPs").clone();
+    match addresses.first() {
+        None if address.is_empty() => None,
+        None => Some(FieldError::required("spec.clusterIPs", "")),
+        Some(_) if address.is_empty() => Some("must be empty when `clusterIP` is not specified")
+            .map(|why| FieldError::invalid("spec.clusterIPs", shown(), why)),
+        Some(first) if *first != address => {
+            let why = "first value must match `clusterIP`";
+            Some(FieldError::invalid("spec.clusterIPs", shown(), why))
+        }
+        Some(_) => None,
+    }
+}
+
+fn named_families(spec: Spec<'_>, families: &[&str], errors: &mut Errors) {
+    for (index, family) in families.iter().enumerate() {
+        let path = format!("spec.ipFamilies[{index}]");
+        if !["IPv4", "IPv6"].contains(family) {
+            errors.push(FieldError::not_supported(
+                path.as_str(),
+                *family,
+                &["IPv4", "IPv6"],
+            ));
+        }
+        if families[..index].contains(family) {
+            errors.push(FieldError::duplicate(path, *family));
+        }
+    }
+    if !spec.of("ipFamilyPolicy").is_null() {
+        let known = ["PreferDualStack", "RequireDualStack", "SingleStack"];
+        supported(spec, "ipFamilyPolicy", &known, errors);
+    }
 }
 
 /// Ports that are in each other's way.
