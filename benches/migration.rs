@@ -107,6 +107,10 @@ fn quick() -> Timings {
     }
 }
 
+#[expect(
+    clippy::too_many_lines,
+    reason = "the table of what was measured, line by line"
+)]
 fn delay(count: usize) {
     let (world, place) = place(WorldOptions {
         timings: quick(),

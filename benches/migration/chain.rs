@@ -82,6 +82,7 @@ impl Cost {
         counted
     }
 
+    #[expect(clippy::too_many_lines, reason = "one field after the other")]
     pub fn of(trace: &[Entry], name: &str, begun: Instant, whole: Duration) -> Self {
         let ms = |at: Instant| at.saturating_duration_since(begun).as_secs_f64() * 1e3;
         let trace: Vec<&Entry> = trace.iter().filter(|entry| entry.at >= begun).collect();

@@ -118,6 +118,7 @@ fn named(sync: &Sync) -> Reports {
 }
 
 /// The reconciler: what `cutover run` is made of.
+#[expect(clippy::too_many_lines, reason = "a whole reconciler, part by part")]
 pub async fn run(kubeconfig: &str, url: &str, state: &str) {
     let begun = Instant::now();
     let counts = Arc::new(Counts::default());

@@ -264,6 +264,7 @@ fn a_migration_is_written_where_others_are_and_pushed_alone() {
 }
 
 #[test]
+#[expect(clippy::too_many_lines, reason = "what is said is the test")]
 fn a_migration_is_told_when_it_may_begin_what_changes_and_what_must_hold() {
     let clone = Clone::with_intent();
     let asked = [

@@ -177,6 +177,7 @@ async fn a_member_object_that_is_absent_is_told_from_a_cluster_that_is_unknown()
 
 /// A CRD that a member doesn't have is told from a member that can't be asked, and an unusual plural is looked up.
 #[tokio::test]
+#[expect(clippy::too_many_lines, reason = "one case after the other")]
 async fn objects_of_a_kind_that_is_not_served_are_none_only_if_the_server_says_so() {
     let snapshot = Gvk::new("flink.apache.org/v1beta1", "FlinkStateSnapshot");
     let not_found = || refusal(404, "NotFound", json!({}));

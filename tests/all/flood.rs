@@ -186,6 +186,7 @@ fn start(stage: &Stage, http: &Server, drips: &Server) -> Replica {
 
 #[tokio::test(flavor = "multi_thread")]
 #[allow(clippy::print_stderr)]
+#[expect(clippy::too_many_lines, reason = "one story, told in order")]
 async fn another_sync_goes_on_and_the_order_to_stop_is_heard_beside_bombs_a_flood_and_a_slow_remote() {
     let stage = Stage::with(&[
         ("cutover.yaml", CONFIG),

@@ -2,7 +2,11 @@
 //! no secret. Each family of cases has a file; docs/explanation/security.md says of each what happens.
 
 // A family is a table: names beside functions that make a case, as many as there are.
-#![allow(clippy::type_complexity, clippy::too_many_lines)]
+#![allow(
+    clippy::type_complexity,
+    clippy::too_many_lines,
+    reason = "a family is a table"
+)]
 
 mod config;
 mod cost;

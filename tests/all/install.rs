@@ -572,6 +572,7 @@ struct Pod {
 
 impl Pod {
     /// Starts the container of a rendered Deployment or Job. `secrets` has the content of each key of each Secret.
+    #[expect(clippy::too_many_lines, reason = "one argument after the other")]
     fn start(objects: &[Value], kind: &str, name: &str, secrets: &BTreeMap<(&str, &str), String>) -> Self {
         let pod = find(objects, kind)["spec"]["template"]["spec"].clone();
         let container = &pod["containers"][0];

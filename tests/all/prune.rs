@@ -711,6 +711,7 @@ async fn the_last_policy_that_git_has_no_more_goes_for_a_new_reconciler_too() {
 }
 
 #[tokio::test]
+#[expect(clippy::too_many_lines, reason = "one story, told in order")]
 async fn an_intent_that_leaves_git_is_aborted_before_it_and_its_workload_go() {
     let world = World::start(WorldOptions::default());
     let text = |object: Value| serde_json::to_string(&object).unwrap();

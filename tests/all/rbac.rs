@@ -309,6 +309,7 @@ impl Kube {
     }
 
     /// Runs the program as its account, until it has synced and looked at an intent; returns what it asked for.
+    #[expect(clippy::too_many_lines, reason = "one story, told in order")]
     async fn run(&self) -> BTreeSet<Asked> {
         let config = json!({
             "apiVersion": "cutover.dev/v1alpha1", "kind": "Config", "interval": "1s",

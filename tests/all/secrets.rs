@@ -126,6 +126,7 @@ fn deployment(name: &str, mut metadata: Value, next: &mut impl FnMut() -> String
 }
 
 /// Files that can't be read, or not by the API server, each in another way.
+#[expect(clippy::too_many_lines, reason = "a table of cases")]
 fn broken(canaries: &mut Canaries) -> Vec<(String, String)> {
     let head = |kind: &str, name: &str| {
         format!("apiVersion: v1\nkind: {kind}\nmetadata: {{name: {name}, namespace: shop}}\n")

@@ -645,6 +645,7 @@ async fn is_in_the_history(plane: &Plane) {
 }
 
 #[tokio::test]
+#[expect(clippy::too_many_lines, reason = "one story, told in order")]
 async fn asked_for_in_git_it_is_left_alone_by_sync_and_told_on_the_status_branch() {
     let world = World::start(WorldOptions::fast());
     let files = fleet(0);

@@ -341,6 +341,7 @@ async fn fields_of_others_are_not_taken_from_them(on: On) {
     assert_eq!(fleet.live(&DEPLOYMENTS, "web").unwrap()["spec"]["replicas"], 7);
 }
 
+#[allow(clippy::too_many_lines, reason = "one story, told in order")]
 async fn a_template_waits_for_the_migration_of_the_same_push_and_for_nothing_longer(on: On) {
     let deployment = deployment("web:1");
     let mut fleet = Fleet::with(on, &[NAMESPACE, ("web.yaml", &deployment)]).await;

@@ -81,6 +81,7 @@ mod tests {
     use http::Request;
 
     #[test]
+    #[expect(clippy::too_many_lines, reason = "a table of cases")]
     fn verbs_are_those_of_rbac() {
         for (method, uri, content, expected) in [
             (

@@ -96,8 +96,7 @@ fn claim(name: &str, marker: &str) -> Value {
     })
 }
 
-// A table is as long as it is.
-#[allow(clippy::too_many_lines)]
+#[allow(clippy::too_many_lines, reason = "a table is as long as it is")]
 #[tokio::test]
 async fn a_refusal_reads_the_same() {
     let Some(mut stage) = Stage::start("refusals of policies").await else {
@@ -413,8 +412,7 @@ async fn rules_and_selectors_say_which_requests_are_meant() {
     stage.end().await;
 }
 
-// A table is as long as it is.
-#[allow(clippy::too_many_lines)]
+#[allow(clippy::too_many_lines, reason = "a table is as long as it is")]
 #[tokio::test]
 async fn parameters_are_found_by_name_and_by_selector() {
     let Some(mut stage) = Stage::start("parameters of policies").await else {

@@ -186,6 +186,7 @@ struct Intents {
 }
 
 impl Intents {
+    #[expect(clippy::too_many_lines, reason = "one kind of intent after the other")]
     fn read(desired: &ObjectMap<Entry>, live: Live<'_>) -> Self {
         let mut intents = Self::default();
         // What is committed ends when its policy is out: nothing that only waits for it holds that back.

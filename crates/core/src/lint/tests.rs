@@ -938,6 +938,7 @@ fn of_many_findings_the_first_are_told_and_the_others_counted() {
 }
 
 #[test]
+#[expect(clippy::too_many_lines, reason = "what is said is the test")]
 fn several_moves_of_one_workload_are_told_of_and_so_is_an_evacuation_that_covers_one() {
     let back = MIGRATION
         .replace("orders-to-west", "orders-to-east")

@@ -118,6 +118,7 @@ mod tests {
     use super::*;
 
     #[test]
+    #[expect(clippy::too_many_lines, reason = "a table of cases")]
     fn plain_scalars_mean_what_they_mean_to_kubectl() {
         for (text, expected) in [
             ("on", json!(true)),

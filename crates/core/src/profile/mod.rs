@@ -127,6 +127,7 @@ const KEPT: usize = 32;
 static COMPILED: RwLock<Vec<Profile>> = RwLock::new(Vec::new());
 
 impl Compiled {
+    #[expect(clippy::too_many_lines, reason = "one line for each field")]
     fn of(name: &str, spec: &WorkloadProfileSpec) -> Result<Self, Error> {
         mistakes::check_count(spec).map_err(|message| Error::Invalid {
             profile: name.to_owned(),

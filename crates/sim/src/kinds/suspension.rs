@@ -17,6 +17,7 @@ impl Kind for Suspension {
     type Memory = ();
     const NAME: &'static str = "Suspension";
 
+    #[expect(clippy::too_many_lines, reason = "one field after the other")]
     fn snapshot(view: &mut View<'_>, intent: &Intent<Self>) -> Box<Snapshot> {
         let policy = policy(view);
         let pin_context = pin_context(view, intent, policy.as_ref());

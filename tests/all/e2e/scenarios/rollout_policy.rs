@@ -15,6 +15,7 @@ const HEALTHY_FOR: Duration = Duration::from_secs(1);
 const NAMES: [&str; 2] = ["rollout-policy-a", "rollout-policy-b"];
 const LABEL: &str = "e2e-rolls";
 
+#[expect(clippy::too_many_lines, reason = "one story, told in order")]
 pub async fn changes_of_what_it_selects_go_in_waves_one_workload_at_a_time(act: Act) {
     let act = act.deployment();
     let workloads = NAMES.map(|name| act.beside(name));

@@ -40,6 +40,7 @@ const PASSES: usize = 24;
 
 /// Returns what would come of a new or changed intent; `None`: it is of no kind that is told of here. `later`: what has to be
 /// there first.
+#[expect(clippy::too_many_lines, reason = "one arm for each kind of intent")]
 pub(in crate::reconcile) async fn dry_run(
     parts: &Parts,
     object: &Value,

@@ -69,6 +69,7 @@ pub(super) async fn send_plain<I: Resource<DynamicType = ()>>(
 }
 
 /// Sends an effect that is nobody's in particular.
+#[expect(clippy::too_many_lines, reason = "one arm for each effect")]
 pub(super) async fn send_alone(parts: &Parts, effect: &Effect) -> Result<Sent, Error> {
     let send = Send {
         parts,

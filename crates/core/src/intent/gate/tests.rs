@@ -691,6 +691,7 @@ fn of_several_clusters_one_is_chosen_that_has_room_and_is_kept_for_certain() {
 }
 
 #[test]
+#[expect(clippy::too_many_lines, reason = "one case after the other")]
 fn where_a_policy_goes_or_lets_go_the_move_is_to_where_its_successor_places_the_workload() {
     let mut start = ground(one_of(&["east"]), &["east"]);
     let (orders, other) = (policy_name("orders"), policy_name("other"));

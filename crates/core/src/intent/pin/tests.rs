@@ -345,6 +345,7 @@ fn what_a_pin_says_of_one_guest_can_be_found_in_it_and_left_out() {
 
 /// KEDA, Strimzi and others stop at an annotation, and a template need not have any.
 #[test]
+#[expect(clippy::too_many_lines, reason = "one case after the other")]
 fn a_pin_that_holds_by_an_annotation_is_read_like_any_other() {
     const PAUSED: &str = "/metadata/annotations/example.org~1paused";
     let one = Rule {

@@ -15,6 +15,7 @@ const LENGTH: usize = 1 << 20;
 const LIMIT: Duration = Duration::from_secs(20);
 
 #[test]
+#[expect(clippy::too_many_lines, reason = "a table of cases")]
 fn no_text_of_a_megabyte_takes_long() {
     let parts = [
         "-----BEGIN PRIVATE KEY-----\n",

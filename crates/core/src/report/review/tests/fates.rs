@@ -36,6 +36,7 @@ fn a_workload_that_leaves_one_of_its_clusters_runs_on_in_the_others() {
 
 /// Three templates go with their policy: one now, one with an intent, one that no sync prunes.
 #[test]
+#[expect(clippy::too_many_lines, reason = "what a reviewer reads is the test")]
 fn a_workload_that_the_same_change_deletes_ends_with_its_replicas_by_cluster() {
     let delete = |name: &str| {
         let key = ObjectKey {
