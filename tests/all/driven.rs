@@ -416,6 +416,64 @@ async fn a_policy_that_says_manual_leaves_what_was_agreed_to_a_person() {
     has_moved_by_way_of_west(&world, &plane, "north");
 }
 
+/// The policy is in force, and west is lost before the Migration has ended: the job goes back on a person's word, and Git has to follow.
+#[tokio::test]
+async fn a_job_that_is_given_back_after_the_commit_gets_the_policy_that_keeps_it_there() {
+    let (world, plane) = overtaken_in_cleanup(|_, _| ()).await;
+    let name = migrations(&plane)[0]["metadata"]["name"]
+        .as_str()
+        .unwrap()
+        .to_owned();
+    let pause = |paused: bool| {
+        let patch = Patch::Merge(json!({"spec": {"paused": paused}}));
+        let server = &plane.server;
+        server.patch(&MIGRATIONS, Some("shop"), &name, None, &patch, "kubectl");
+    };
+    pause(true);
+    let _running = plane.start();
+    until("the policy is in force", || {
+        named(&plane, "orders") == json!(["west"])
+    })
+    .await;
+    world.faults().partition("west");
+    let west = world.member("west");
+    west.simulators(|simulators| simulators.jobs().vanish());
+    pause(false);
+
+    let commands = Commands::of(&world, &plane).await;
+    let wait = || migrations(&plane)[0]["status"]["waitingFor"].clone();
+    let asks = || {
+        let offers = wait()["offers"].clone();
+        offers.as_array().is_some_and(|offers| !offers.is_empty())
+    };
+    let waits = || {
+        let reason = wait()["reason"].clone();
+        let said = reason
+            .as_str()
+            .is_some_and(|reason| reason.contains("east to be kept"));
+        said && phases(&plane) == ["RollingBack"]
+    };
+    until("it asks", asks).await;
+    let mut word = format!("assume shop/{name} to east");
+    while !waits() {
+        let before = wait();
+        commands.done(&word).await;
+        until("the word counts", || wait() != before && (asks() || waits())).await;
+        let printed = commands.printed(&format!("shop/{name}")).await;
+        word = printed
+            .into_iter()
+            .find(|word| word.starts_with("assume "))
+            .unwrap_or_default();
+    }
+    assert!(runs(&world, "east", "orders"));
+
+    plane.push(&[("policy.yaml", &placed(EAST))]);
+    until("it has ended", || phases(&plane) == ["RolledBack"]).await;
+    assert_eq!(named(&plane, "orders"), json!(["east"]));
+    assert!(runs(&world, "east", "orders"));
+    assert!(world.ledger().verdict().overlaps.is_empty(), "{}", world.ledger());
+}
+
 /// One of the two is across, and the other one could not move: no placement keeps both.
 #[tokio::test]
 async fn where_another_workload_of_the_policy_has_stayed_it_waits_and_says_what_to_do() {

@@ -152,8 +152,8 @@ enum Policies {
     Applied,
     /// They wait with the template.
     Held,
-    /// They are applied although other intents may wait: a Migration is committed, and ends when they keep the workload where it
-    /// is now.
+    /// They are applied although other intents may wait: a Migration has decided where the workload stays, and ends when they keep
+    /// it there.
     Awaited,
 }
 
@@ -189,9 +189,9 @@ impl Intents {
     #[expect(clippy::too_many_lines, reason = "one kind of intent after the other")]
     fn read(desired: &ObjectMap<Entry>, live: Live<'_>) -> Self {
         let mut intents = Self::default();
-        // What is committed ends when its policy is out: nothing that only waits for it holds that back.
+        // What only needs a placement ends when its policy is out: nothing that waits for it holds that back.
         let all = || live.migrations.iter().map(|object| Migration::of(object));
-        let committed = all().filter(Migration::is_committed);
+        let committed = all().filter(Migration::awaits_placement);
         let committed: BTreeSet<ObjectKey> = committed
             .flat_map(|one| one.workloads().collect::<Vec<_>>())
             .collect();
@@ -205,7 +205,7 @@ impl Intents {
                 .as_ref()
                 .is_some_and(|asked| migration.is_asked_again(asked));
             if !migration.has_ended() || asked_anew {
-                let policies = if asked_anew || !migration.is_committed() {
+                let policies = if asked_anew || !migration.awaits_placement() {
                     Policies::Held
                 } else {
                     Policies::Awaited
@@ -491,8 +491,19 @@ impl<'a> Migration<'a> {
         }
     }
 
-    fn is_committed(&self) -> bool {
-        self.phase() == Some(Phase::Cleanup)
+    /// Returns whether a placement that keeps the workload where it runs is all that it needs: it is committed, or a person gave the
+    /// workload back to the source after that, and the source is the writer again. Another placement is held back by the gate.
+    fn awaits_placement(&self) -> bool {
+        let of = |field: &str| text(self.object, &format!("/status/journal/{field}"));
+        match self.phase() {
+            Some(Phase::Cleanup) => true,
+            Some(Phase::RollingBack) => {
+                of("rollBack/fromPhase") == "Cleanup"
+                    && of("rollBack/stage") == "Returned"
+                    && of("writer") == of("source")
+            }
+            _ => false,
+        }
     }
 
     /// Returns what it left unapplied when it ended.

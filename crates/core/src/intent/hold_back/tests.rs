@@ -226,6 +226,34 @@ fn a_committed_migration_lets_what_places_the_workload_come_unless_another_move_
 }
 
 #[test]
+fn a_workload_that_was_given_back_after_the_commit_gets_the_policy_that_keeps_it_in_the_source() {
+    let spec = value(MIGRATION)["spec"].clone();
+    let files = [TEMPLATE, POLICIES, MIGRATION];
+    let held = |from_phase: &str, stage: &str, writer: Value| {
+        let back = json!({"fromPhase": from_phase, "stage": stage});
+        let journal = json!({"spec": spec, "source": "east", "writer": writer, "rollBack": back});
+        let mut live = value(MIGRATION);
+        live["metadata"]["annotations"] = json!({"cutover.dev/policy": r#"["shop","orders"]"#});
+        live["status"] = json!({"phase": "RollingBack", "journal": journal});
+        held(&files, &[Arc::new(live)], &[], true)
+    };
+    assert_eq!(
+        held("Cleanup", "Returned", json!("east")),
+        [
+            format!("FlinkDeployment shop/orders by {BY}"),
+            format!("ClusterOverridePolicy everything by {BY}"),
+        ]
+    );
+    for stage in ["Begun", "Taken", "Evicting", "Recreating", "Kept"] {
+        assert_eq!(held("Cleanup", stage, json!("east")), all(), "{stage}");
+    }
+    assert_eq!(held("Cleanup", "Returned", Value::Null), all());
+    assert_eq!(held("Cleanup", "Returned", json!("west")), all());
+    // The policy in force keeps the source: the one in Git is what was rolled back.
+    assert_eq!(held("Verify", "Returned", json!("east")), all());
+}
+
+#[test]
 fn a_policy_that_a_migration_did_not_bring_about_stays_unapplied_until_a_commit_changes_it() {
     let policy = POLICIES.split("---").next().unwrap();
     let hash = record::digest(&value(policy));
