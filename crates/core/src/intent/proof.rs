@@ -145,6 +145,9 @@ impl Facts<'_> {
         if !self.profile.observed(object)? {
             return Err(no("its operator has not seen the spec yet"));
         }
+        if self.profile.healthy(object)? {
+            return Err(no("its operator says that it runs"));
+        }
         if self.profile.spec().no_pods.is_none() {
             return Err(no("its profile does not say which pods it would have"));
         }

@@ -157,7 +157,7 @@ fn a_copy_that_was_proved_stopped_stays_so_while_nothing_can_have_started_it() {
     let look = |member: &Member| with(member, |facts| facts.still_stopped(&proved));
     assert!(is_no(with(&member(Some(fails.clone())), Stopped::prove)));
     assert!(look(&member(Some(fails.clone()))).is_ok());
-    let cases: [(&str, Change); 6] = [
+    let cases: [(&str, Change); 7] = [
         ("another spec, which its operator has observed", |copy| {
             copy["metadata"]["generation"] = json!(4);
             copy["status"]["observedGeneration"] = json!(4);
@@ -172,6 +172,10 @@ fn a_copy_that_was_proved_stopped_stays_so_while_nothing_can_have_started_it() {
         }),
         ("not observed", |copy| {
             copy["status"]["observedGeneration"] = json!(2)
+        }),
+        ("running, as its operator says", |copy| {
+            copy["status"]["jobStatus"]["state"] = json!("RUNNING");
+            copy["status"]["jobManagerDeploymentStatus"] = json!("READY");
         }),
     ];
     for (what, change) in cases {
