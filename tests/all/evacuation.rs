@@ -6,6 +6,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use cutover::reconcile::intents::{FailpointHook, NoFailpoints};
+use cutover::sandbox::api::Resource;
 use serde_json::{Value, json};
 
 use crate::support::fleet::{JOBS, POLICIES};
@@ -13,6 +14,7 @@ use crate::support::killed::at_any_line_of;
 use crate::support::many::{EVACUATION, Stage, named_job, named_policy, one_of_all};
 use crate::support::trap::Trap;
 
+const PROFILES: Resource = Resource::new("cutover.dev", "workloadprofiles");
 const CORDON: &str = "evacuating.cutover.dev/drain";
 
 fn spec(more: &Value) -> Value {
@@ -624,6 +626,25 @@ async fn what_runs_in_several_clusters_with_state_is_told_what_helps_it() {
     assert!(
         hint.starts_with("its copies have each a state of their own"),
         "{hint}"
+    );
+    assert_eq!(stage.migrations().len(), 0);
+}
+
+/// By the wrong one it would be stopped and judged by fields of something else.
+#[tokio::test(start_paused = true)]
+async fn what_several_profiles_are_for_stays() {
+    let stage = Stage::start(EVACUATION, &[]).await;
+    for name in ["flink-a", "flink-b"] {
+        let mut own = cutover::profile::built_in().unwrap()[0].clone();
+        own.metadata.name = Some(name.to_owned());
+        stage.fleet.apply(&PROFILES, serde_json::to_value(own).unwrap());
+    }
+    let _controller = stage.controller(Arc::new(NoFailpoints));
+    stage.ask("drain", &spec(&json!({})));
+    let status = stage.waits("drain", "spec.unmovable is Wait").await;
+    assert_eq!(
+        status["stays"][0]["why"]["code"], "AmbiguousProfile",
+        "{status:#}"
     );
     assert_eq!(stage.migrations().len(), 0);
 }

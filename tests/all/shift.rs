@@ -9,14 +9,16 @@ mod stops;
 use std::sync::Arc;
 use std::time::Duration;
 
+use cutover::name::Gvk;
 use cutover::reconcile::intents::NoFailpoints;
-use cutover::sandbox::api::Resource;
+use cutover::sandbox::api::{DeleteOptions, Resource};
 use serde_json::{Value, json};
 
 use crate::support::fleet::{BINDINGS, CLAIMS, PINS, POLICIES};
 use stage::{DEPLOYMENTS, SHIFTS, Stage, divided, duplicated};
 
 const SUSPENSIONS: Resource = Resource::new("cutover.dev", "suspensions");
+const PROFILES: Resource = Resource::new("cutover.dev", "workloadprofiles");
 const HPAS: Resource = Resource::new("autoscaling", "horizontalpodautoscalers");
 
 /// Policy [east], shifted to west, which Git's policy names alone in the end.
@@ -416,6 +418,30 @@ async fn what_would_undo_the_shift_is_refused_with_the_reason() {
         })
         .await;
     refused(json!({}), "FailoverOn").await;
+}
+
+/// One of them is there twice, as after a change of its name: it begins when the other one has gone.
+#[tokio::test(start_paused = true)]
+async fn a_workload_that_several_profiles_are_for_is_left_alone_until_one_is() {
+    let stage = Stage::start(&duplicated(&["east"]), 2).await;
+    let gvk = Gvk::new("apps/v1", "Deployment");
+    let built_in = cutover::profile::find(&[], None, &gvk).unwrap().unwrap();
+    for name in ["a", "b"] {
+        let mut own = built_in.clone();
+        own.metadata.name = Some(name.to_owned());
+        stage.fleet.apply(&PROFILES, serde_json::to_value(own).unwrap());
+    }
+    stage.shift("go", json!({}));
+    let reason = format!("several WorkloadProfiles are for {gvk}: a, b");
+    stage.waits_for("go", &reason).await;
+    assert_eq!(stage.status("go")["phase"], "Preflight");
+    let server = stage.fleet.world.control_plane();
+    server
+        .delete(&PROFILES, None, "a", &DeleteOptions::default())
+        .unwrap();
+    stage.is("go", "Shifted").await;
+    assert_eq!(stage.replicas(), [("east", 0), ("west", 2)]);
+    stage.assert_clean();
 }
 
 #[tokio::test(start_paused = true)]

@@ -10,8 +10,9 @@ use cutover_core::api::{self, WorkloadProfile};
 use cutover_core::profile;
 use cutover_karmada::name::Gvk;
 
+const NAME: &str = "profiles";
+
 pub(super) async fn check(cluster: &Cluster) -> Vec<Check> {
-    const NAME: &str = "profiles";
     let bindings = match list(cluster, &Gvk::new("work.karmada.io/v1alpha2", "ResourceBinding")).await {
         Ok(bindings) => bindings,
         Err(why) => return vec![Check::skipped(NAME, why)],
@@ -21,10 +22,21 @@ pub(super) async fn check(cluster: &Cluster) -> Vec<Check> {
         Err(why) => return vec![Check::skipped(NAME, why)],
     };
     let (profiles, mut checks) = read(given);
-    let kinds = kinds(&bindings);
+    checks.extend(judged(&profiles, &kinds(&bindings)));
+    checks
+}
+
+/// Says which of the kinds that there are can be moved.
+fn judged(profiles: &[WorkloadProfile], kinds: &BTreeMap<Gvk, usize>) -> Vec<Check> {
+    let mut checks = Vec::new();
     let (mut known, mut unknown) = (Vec::new(), Vec::new());
-    for (kind, count) in &kinds {
-        match profile::find(&profiles, None, kind) {
+    for (kind, count) in kinds {
+        if let Some(finding) = profile::ambiguous(profiles, None, kind) {
+            let check = Check::warning(NAME, finding.message);
+            checks.push(check.fix(finding.hint.unwrap_or_default()));
+            continue;
+        }
+        match profile::find(profiles, None, kind) {
             Ok(Some(_)) => known.push(format!("{} ({count})", kind.kind)),
             Ok(None) => unknown.push(format!("{} of {} ({count})", kind.kind, kind.group)),
             Err(error) => checks.push(Check::failed(NAME, error.to_string())),
@@ -108,6 +120,19 @@ mod tests {
             .map(|(kind, count)| (kind.kind.as_str(), *count))
             .collect();
         assert_eq!(found, [("Deployment", 2), ("Database", 1)]);
+    }
+
+    #[test]
+    fn a_kind_that_several_profiles_are_for_is_a_warning() {
+        let kinds = BTreeMap::from([(Gvk::new("flink.apache.org/v1beta1", "FlinkDeployment"), 1)]);
+        let own = |name: &str| {
+            let mut own = profile::built_in().unwrap()[0].clone();
+            own.metadata.name = Some(name.to_owned());
+            own
+        };
+        let said = |profiles: &[WorkloadProfile]| judged(profiles, &kinds)[0].message.clone();
+        assert!(said(&[own("a")]).starts_with("can be moved: FlinkDeployment"));
+        assert!(said(&[own("a"), own("b")]).starts_with("several WorkloadProfiles are for "));
     }
 
     #[test]

@@ -355,21 +355,34 @@ pub enum State {
     Kept,
 }
 
-/// Returns whether a kind has state, by the profiles that there are.
+/// Returns whether a kind has state, by the profiles that there are: where several are for it, if only one of them says so.
 pub fn state_of(
     given: &[WorkloadProfile],
     gvk: &Gvk,
     unknown: UnknownKinds,
 ) -> Result<State, profile::Error> {
-    Ok(match (profile::find(given, None, gvk)?, unknown) {
-        (Some(profile), _) if !profile.spec.stateful => State::None,
-        (Some(profile), _) if !profile.spec.state_elsewhere => State::Kept,
-        // Whether it is elsewhere is for whoever has defined the kind to say, and not for all of its objects.
-        (_, UnknownKinds::Block) if is_custom(gvk) => State::Kept,
-        (Some(_), _) => State::Elsewhere,
-        (None, _) if !is_custom(gvk) => State::None,
-        (None, _) => State::Unsaid,
-    })
+    let is_blocked = unknown == UnknownKinds::Block && is_custom(gvk);
+    let by = |profile: &WorkloadProfile| {
+        if !profile.spec.stateful {
+            State::None
+        } else if !profile.spec.state_elsewhere || is_blocked {
+            // Whether it is elsewhere is for whoever has defined the kind to say, and not for all of its objects.
+            State::Kept
+        } else {
+            State::Elsewhere
+        }
+    };
+    let all = profile::all_for(given, gvk)?;
+    let unsaid = || {
+        if is_blocked {
+            State::Kept
+        } else if is_custom(gvk) {
+            State::Unsaid
+        } else {
+            State::None
+        }
+    };
+    Ok(all.into_iter().map(by).max().unwrap_or_else(unsaid))
 }
 
 /// Returns whether somebody has defined a kind: what Kubernetes has by itself, and is in no profile, keeps no state.

@@ -120,6 +120,9 @@ struct Rule {
     valid: Option<Expression>,
 }
 
+/// The code of the finding about a kind that several profiles are for.
+pub const AMBIGUOUS: &str = "AmbiguousProfile";
+
 /// How many compiled profiles are kept: a control plane has a few, whatever the number of its workloads.
 const KEPT: usize = 32;
 
@@ -604,6 +607,16 @@ pub fn find(
     Ok(own.or(built_in()?.iter().find(fits)).cloned())
 }
 
+/// Returns every profile that may be meant for a kind by whoever names one of them: those given, else the built-in one.
+pub fn all_for<'a>(given: &'a [WorkloadProfile], kind: &Gvk) -> Result<Vec<&'a WorkloadProfile>, Error> {
+    let fits = |profile: &&WorkloadProfile| is_for(profile, kind);
+    let own: Vec<&WorkloadProfile> = given.iter().filter(fits).collect();
+    if own.is_empty() {
+        return Ok(built_in()?.iter().filter(fits).collect());
+    }
+    Ok(own)
+}
+
 /// Returns the finding about a kind that several of those given are for, where an intent names none: nothing says which one is meant,
 /// and by another one than that a workload may be taken for stopped, or its state be left behind.
 pub fn ambiguous(given: &[WorkloadProfile], name: Option<&str>, kind: &Gvk) -> Option<Finding> {
@@ -614,7 +627,7 @@ pub fn ambiguous(given: &[WorkloadProfile], name: Option<&str>, kind: &Gvk) -> O
     names.sort_unstable();
     (name.is_none() && names.len() > 1).then(|| {
         Finding::new(
-            "AmbiguousProfile",
+            AMBIGUOUS,
             format!("several WorkloadProfiles are for {kind}: {}", names.join(", ")),
             "take the kind out of all but one of them, or name one in spec.profile",
         )

@@ -144,7 +144,7 @@ impl Operation<'_> {
 
     /// Returns the profile of a workload when nothing stands in the way of its guard.
     fn can_be_guarded(
-        &self,
+        &mut self,
         template: &Value,
         binding: &ResourceBinding,
     ) -> Result<(crate::api::WorkloadProfileSpec, Profile), Interrupt> {
@@ -172,13 +172,17 @@ impl Operation<'_> {
         Ok((profile, compiled))
     }
 
-    fn look_up_profile(&self) -> Result<crate::api::WorkloadProfileSpec, Interrupt> {
+    /// Several for one kind are waited for: one whose name has changed is there twice until the old one is pruned.
+    fn look_up_profile(&mut self) -> Result<crate::api::WorkloadProfileSpec, Interrupt> {
         let spec = self.input.spec;
         let given = self.around().plane.profiles.get()?;
         let kind = spec.workload.gvk();
         if let Some(finding) = profile::ambiguous(given, spec.profile.as_deref(), &kind) {
-            return Err(Interrupt::Fail(vec![finding]));
+            let reason = finding.message.clone();
+            self.tell(finding)?;
+            return Err(Interrupt::Wait(reason));
         }
+        self.untell(profile::AMBIGUOUS);
         let found = profile::find(given, spec.profile.as_deref(), &kind)?;
         found.map(|profile| profile.spec).ok_or_else(|| {
             Interrupt::Fail(vec![profile::no_profile(

@@ -991,6 +991,10 @@ fn a_profile_that_comes_with_the_change_counts_already() {
     assert_eq!(state(&[&stateless], &[&stateful]), State::Kept);
     assert_eq!(state(&[&stateful], &[&stateless]), State::Kept);
     assert_eq!(state(&[&stateless], &[]), State::None);
+    // Of two, the one that comes first by name does not hide what the other one says.
+    let second = own_profile("second", |_| {});
+    assert_eq!(state(&[&stateless, &second], &[]), State::Kept);
+    assert_eq!(state(&[], &[&second, &stateless]), State::Kept);
     let unreadable = Knowledge {
         unreadable: vec![stateful.spec.applies_to.clone()],
         ..Knowledge::default()

@@ -363,12 +363,17 @@ impl Operation<'_> {
         }
     }
 
-    fn look_up_profile(&self) -> Result<WorkloadProfile, Interrupt> {
+    /// Several for one kind are waited for: one whose name has changed is there twice until the old one is pruned.
+    fn look_up_profile(&mut self) -> Result<WorkloadProfile, Interrupt> {
         let spec = self.input.spec;
         let given = self.snapshot().plane.profiles.get()?;
         let kind = spec.workload.gvk();
+        let findings = &mut self.status.common.findings;
+        findings.retain(|finding| finding.code != profile::AMBIGUOUS);
         if let Some(finding) = profile::ambiguous(given, spec.profile.as_deref(), &kind) {
-            return Err(Interrupt::Fail(vec![finding]));
+            let reason = finding.message.clone();
+            self.raise(finding);
+            return Err(Interrupt::Wait(reason));
         }
         let found = profile::find(given, spec.profile.as_deref(), &kind)?;
         found.ok_or_else(|| {

@@ -184,24 +184,34 @@ pub fn judge<'a>(
 /// The profiles of kinds, each looked up once.
 struct Kinds<'a> {
     profiles: &'a [WorkloadProfile],
-    found: BTreeMap<Gvk, Option<Profile>>,
+    found: BTreeMap<Gvk, Result<Profile, Finding>>,
 }
 
 impl Kinds<'_> {
-    /// Returns nothing for a kind without a profile.
-    fn profile(&mut self, kind: &Gvk) -> Result<Option<Profile>, NotKnown> {
+    /// Returns the profile of a kind, or why there isn't one.
+    fn profile(&mut self, kind: &Gvk) -> Result<Result<Profile, Finding>, NotKnown> {
         if let Some(known) = self.found.get(kind) {
             return Ok(known.clone());
         }
         let unknown = |error: profile::Error| NotKnown(error.to_string());
-        let found = profile::find(self.profiles, None, kind).map_err(unknown)?;
-        let compiled = found.map(|found| {
-            let name = found.metadata.name.as_deref().unwrap_or_default();
-            Profile::compile(name, &found.spec)
-        });
-        let compiled = compiled.transpose().map_err(unknown)?;
-        self.found.insert(kind.clone(), compiled.clone());
-        Ok(compiled)
+        let ambiguous = profile::ambiguous(self.profiles, None, kind);
+        let found = match (
+            ambiguous,
+            profile::find(self.profiles, None, kind).map_err(unknown)?,
+        ) {
+            (Some(ambiguous), _) => Err(ambiguous),
+            (None, Some(found)) => {
+                let name = found.metadata.name.as_deref().unwrap_or_default();
+                Ok(Profile::compile(name, &found.spec).map_err(unknown)?)
+            }
+            (None, None) => Err(profile::no_profile(
+                kind,
+                &format!("how {kind} is moved"),
+                "add a WorkloadProfile for this kind",
+            )),
+        };
+        self.found.insert(kind.clone(), found.clone());
+        Ok(found)
     }
 }
 
@@ -253,13 +263,16 @@ fn judge_one<'a>(
         let message = format!("nothing of a {} runs: it stays as its policy has it", gvk.kind);
         return Ok(stays(false, "NothingRuns", message, BY_POLICY));
     }
-    let Some(profile) = kinds.profile(&gvk)? else {
-        return Ok(Judged::Stays(Stay {
-            workload: workload.clone(),
-            cluster: from.clone(),
-            why: no_profile(&gvk),
-            runs: true,
-        }));
+    let profile = match kinds.profile(&gvk)? {
+        Ok(profile) => profile,
+        Err(why) => {
+            return Ok(Judged::Stays(Stay {
+                workload: workload.clone(),
+                cluster: from.clone(),
+                why,
+                runs: true,
+            }));
+        }
     };
     if workload.namespace.is_none() {
         let message = "it is of cluster scope, and belongs to no namespace that its Migration could be in";

@@ -18,7 +18,7 @@ use crate::intent::other_managers::account;
 use crate::intent::replicas::replicas_of;
 use crate::intent::rivals;
 use crate::intent::scalers::Scaler;
-use crate::profile::needs_cluster;
+use crate::profile::{self, needs_cluster};
 use cutover_karmada::name::ClusterName;
 use cutover_karmada::{Cluster, ResourceBinding, ResourceBindingSpec, SyncMode, meta};
 
@@ -202,6 +202,11 @@ impl Operation<'_> {
                 "name a workload that has spec.replicas, such as a Deployment",
             ));
             return Ok(found);
+        }
+        // It is settled when one of them has gone, as after a change of its name.
+        let given = self.snapshot().plane.profiles.get()?;
+        if let Some(ambiguous) = profile::ambiguous(given, None, &spec.workload.gvk()) {
+            return Err(Interrupt::Wait(ambiguous.message));
         }
         let profile = self.profile()?;
         found.extend(two_writers(spec, profile.spec()));

@@ -382,3 +382,26 @@ fn pods_of_a_held_old_copy_that_come_back_are_told() {
     scene.settle();
     assert_eq!(scene.told(), ["SingleWriterLapse"]);
 }
+
+/// A plan that has failed would guard nothing any more, when only the name of a profile has changed.
+#[test]
+fn two_profiles_for_the_kind_are_waited_for_and_told() {
+    let own = |name: &str| {
+        let mut own = crate::profile::built_in().unwrap()[0].clone();
+        own.metadata.name = Some(name.to_owned());
+        own
+    };
+    let mut scene = Scene::guarding();
+    scene.status.phase = Phase::Pending;
+    scene.status.journal = None;
+    scene.snapshot.around.plane.claim = seen(None, EARLY);
+    scene.snapshot.around.plane.pin = seen(None, EARLY);
+    scene.snapshot.around.plane.profiles = seen(vec![own("old"), own("new")], EARLY);
+    assert!(scene.settle().is_empty());
+    assert!(scene.is(Phase::Pending));
+    assert_eq!(scene.told(), ["AmbiguousProfile"]);
+    assert!(scene.waits().ends_with(": new, old"), "{}", scene.waits());
+    scene.snapshot.around.plane.profiles = seen(vec![own("new")], EARLY);
+    scene.pass();
+    assert!(!scene.told().contains(&"AmbiguousProfile"));
+}
