@@ -1186,6 +1186,114 @@ async fn a_policy_that_lets_go_in_the_push_that_brings_one_that_preempts_is_a_mi
     }
 }
 
+/// The next one takes nothing from another: it is applied, and only then does letting go move the job. Whichever the plan judges first.
+#[tokio::test]
+async fn a_policy_that_lets_go_in_the_push_that_brings_the_next_one_is_a_migration() {
+    let settings = settings(AUTO);
+    for next in ["orders-next", "next"] {
+        let (world, plane) = started(&placed(EAST), &[("cutover.yaml", &settings)]).await;
+        plane.push(&[
+            ("policy.yaml", &without_the_job()),
+            ("next.yaml", &policy(next, "orders", "west")),
+        ]);
+        let planned = plane.plan().await;
+        let is_own = |key: &ObjectKey| key.kind == "PropagationPolicy" && key.name == "orders";
+        let own = planned.iter().find(|change| is_own(&change.key)).unwrap();
+        assert!(
+            matches!(&own.action, Action::HeldBack { by } if by.contains("set off by this change")),
+            "{next}: {:?}",
+            own.action
+        );
+        let created = planned.iter().find(|change| change.key.kind == "Migration");
+        assert_eq!(created.unwrap().after.as_ref().unwrap()["spec"]["to"], "west");
+        let _running = plane.start();
+        until("the old policy has let go", || has_let_go(&plane)).await;
+        has_moved(&world, &plane).await;
+    }
+}
+
+#[tokio::test]
+async fn a_policy_lets_no_job_go_before_another_one_that_is_there_selects_it() {
+    let settings = settings(AUTO);
+    let beside = policy("beside", "another", "east");
+    let more = [("cutover.yaml", &*settings), ("beside.yaml", &*beside)];
+    let (world, plane) = started(&placed(EAST), &more).await;
+    plane.refuse(&["PATCH /apis/policy.karmada.io/v1alpha1/namespaces/shop/propagationpolicies/beside"]);
+    plane.push(&[
+        ("policy.yaml", &without_the_job()),
+        ("beside.yaml", &policy("beside", "orders", "east")),
+    ]);
+    plane.run().await;
+    assert!(!has_let_go(&plane), "the workload has no policy");
+    plane.refuse(&[]);
+    plane.run().await;
+    assert!(has_let_go(&plane));
+    has_stayed(&world, &plane);
+}
+
+/// Each would wait for the next one.
+#[tokio::test]
+async fn policies_that_exchange_their_jobs_do_not_wait_for_each_other_for_ever() {
+    let settings = settings(AUTO);
+    let (bills, carts) = (job("bills"), job("carts"));
+    for names in [&["orders", "bills"][..], &["orders", "bills", "carts"]] {
+        let apply = |plane: &Plane, shift: usize| {
+            for (index, name) in names.iter().enumerate() {
+                let job = names[(index + shift) % names.len()];
+                plane.push(&[(&*format!("{name}-policy.yaml"), &*policy(name, job, "east"))]);
+            }
+        };
+        let more = [
+            ("cutover.yaml", &*settings),
+            ("bills.yaml", &*bills),
+            ("carts.yaml", &*carts),
+        ];
+        let (world, plane) = started(&placed(EAST), &more).await;
+        plane.push(&[("policy.yaml", "")]);
+        apply(&plane, 0);
+        plane.run().await;
+        for name in names {
+            until("it runs", || runs(&world, "east", name)).await;
+        }
+        apply(&plane, 1);
+        plane.run().await;
+        for (index, name) in names.iter().enumerate() {
+            let live = plane.get(&POLICIES, Some("shop"), name).unwrap();
+            let selected = &live["spec"]["resourceSelectors"][0]["name"];
+            assert_eq!(*selected, names[(index + 1) % names.len()], "{name}");
+            assert!(runs(&world, "east", name));
+        }
+        is_clean(&world);
+    }
+}
+
+/// It was refused because the next one is to change as well, which says nothing of whether it will let go.
+#[tokio::test]
+async fn a_policy_that_was_refused_counts_as_letting_go_when_the_next_one_has_its_turn() {
+    let settings = settings(AUTO);
+    let (world, plane) = started(&placed(EAST), &[("cutover.yaml", &settings)]).await;
+    plane.push(&[("next.yaml", &successor("west"))]);
+    plane.run().await;
+    has_stayed(&world, &plane);
+    plane.refuse(&["PATCH /apis/policy.karmada.io/v1alpha1/namespaces/shop/propagationpolicies/orders-next"]);
+    let _running = plane.start();
+    plane.push(&[
+        ("policy.yaml", &without_the_job()),
+        ("next.yaml", &taker("north")),
+    ]);
+    let is_told = || {
+        let page = plane.origin.read("cutover-status", "STATUS.md");
+        page.is_some_and(|page| page.contains("is to change as well"))
+    };
+    until("the old policy is refused", is_told).await;
+    plane.refuse(&[]);
+    until("the old policy has let go", || has_let_go(&plane)).await;
+    until("it has ended", || phases(&plane) == ["Completed"]).await;
+    assert_eq!(named(&plane, "orders-next"), json!(["north"]));
+    assert!(runs(&world, "north", "orders"));
+    is_clean(&world);
+}
+
 #[tokio::test]
 async fn a_policy_that_takes_its_job_back_in_mid_flight_keeps_it() {
     let settings = settings(PATIENT);

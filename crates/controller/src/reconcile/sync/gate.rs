@@ -288,7 +288,12 @@ impl Sync {
     }
 
     /// Returns the policy without which the workloads of one that is deleted, or lets them go, would have none.
-    fn comes_first(&self, ground: &Ground, write: &gate::Write, accepted: Option<&str>) -> Option<ObjectKey> {
+    pub(super) fn comes_first(
+        &self,
+        ground: &Ground,
+        write: &gate::Write,
+        accepted: Option<&str>,
+    ) -> Option<ObjectKey> {
         let gate::Write::Policy(policy, spec) = write else {
             return None;
         };
@@ -301,14 +306,14 @@ impl Sync {
             }
         };
         let awaited = || self.awaited(ground, policy, spec.as_deref());
-        let first = (!is_accepted).then(awaited).flatten()?.key();
+        let first = (!is_accepted).then(awaited).flatten()?;
         // A later wave waits for this one.
-        let waits = spec.is_some() && self.waits_for(&first, &policy.key());
-        (!waits).then_some(first)
+        let waits = spec.is_some() && self.waits_for(&first.key(), &policy.key());
+        (!waits && !self.goes_round(ground, policy, &first)).then(|| first.key())
     }
 
     /// Returns whether an object in Git is not applied before another one is.
-    fn waits_for(&self, later: &ObjectKey, first: &ObjectKey) -> bool {
+    pub(super) fn waits_for(&self, later: &ObjectKey, first: &ObjectKey) -> bool {
         let place = |key: &ObjectKey| self.placed.objects.get(key).map(|entry| place_of(entry));
         let places = place(later).zip(place(first));
         self.waves.care() && places.is_some_and(|(later, first)| later.waits_for(first))

@@ -4,6 +4,7 @@ use std::cell::{OnceCell, RefCell};
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
+use serde::Deserialize;
 use serde_json::Value;
 
 use super::Sync;
@@ -83,11 +84,10 @@ impl Sync {
     }
 
     /// Returns whether this sync is to change an object that it has, and nothing known keeps it from that: neither an intent, nor a file
-    /// that can't be read, nor an API server that has refused it.
+    /// that can't be read. What the API server makes of the change is asked before a move is set off: see [`Self::not_let_go`].
     fn is_certain_to_change(&self, key: &ObjectKey) -> bool {
         let entry = self.placed.objects.get(key);
         entry.is_some_and(|entry| self.decider().of_entry(entry).action == Action::Configure)
-            && !self.standing.was_tried(key)
     }
 
     /// Returns why a policy will not let go of what is to be moved, if so: the API server refuses the change that it is to get.
@@ -137,8 +137,8 @@ impl Sync {
         pruning.is_some_and(|pruning| pruning.stop.is_none() && !pruning.blocked.contains_key(key))
     }
 
-    /// Returns the policy that is to take workloads up when one is deleted, or lets them go, and is not there yet: until then they would
-    /// have none, and for good if it never comes. `spec`: the one that lets go, as it will be.
+    /// Returns the policy that is to take workloads up when one is deleted, or lets them go, and does not select them yet: until then they
+    /// would have none, and for good if it never does. `spec`: the one that lets go, as it will be.
     pub(super) fn awaited(
         &self,
         ground: &Ground,
@@ -153,9 +153,16 @@ impl Sync {
             .map(|tenant| tenant.workload.namespace.as_deref())
             .chain([None])
             .collect();
-        // One that is not there can come from Git alone.
-        let mut in_git = self.in_git(&namespaces).into_iter();
-        if in_git.all(|(name, _)| ground.policies.contains_key(&name)) {
+        let comes_to = |tenant: &Tenant, name: &PolicyName| {
+            let live = ground.policies.get(name);
+            live.is_none_or(|live| lets_go(Some(live), tenant))
+        };
+        // What changes for them comes from Git alone.
+        let may_come = |(name, entry): &(PolicyName, &Entry)| {
+            let mut new_to = own.clone().filter(|tenant| comes_to(tenant, name));
+            new_to.next().is_some() && may_select(entry, own.clone())
+        };
+        if !self.in_git(&namespaces).iter().any(may_come) {
             return None;
         }
         let mut policies = self.to_be(ground.policies.clone(), &namespaces);
@@ -163,9 +170,35 @@ impl Sync {
             Some(spec) => policies.insert(policy.clone(), spec.clone()),
             None => policies.remove(policy),
         };
-        let by = own.filter_map(|tenant| selecting(tenant, &policies).governing(Preemption::Any));
-        let mut coming = by.filter(|(name, _)| !ground.policies.contains_key(*name));
-        coming.next().map(|(name, _)| name.clone())
+        own.find_map(|tenant| {
+            let (name, _) = selecting(tenant, &policies).governing(Preemption::Any)?;
+            let comes =
+                comes_to(tenant, name) && (!ground.policies.contains_key(name) || self.is_to_change(name));
+            comes.then(|| name.clone())
+        })
+    }
+
+    /// Returns whether a policy is to change, now or when an intent no longer holds it: one whose drift is left alone is not.
+    fn is_to_change(&self, policy: &PolicyName) -> bool {
+        let entry = self.placed.objects.get(&policy.key());
+        entry.is_some_and(|entry| self.decider().of_entry(entry).action != Action::Unchanged)
+    }
+
+    /// Returns whether the policy that one waits for waits for that one in turn, maybe by way of others, as when two exchange their
+    /// workloads: one of them has to let go first.
+    pub(super) fn goes_round(&self, ground: &Ground, policy: &PolicyName, first: &PolicyName) -> bool {
+        let (mut seen, mut next) = (BTreeSet::new(), first.clone());
+        while next != *policy {
+            let entry = self.placed.objects.get(&next.key());
+            let spec = entry.and_then(|entry| self.as_applied(&next, entry));
+            let after = spec.and_then(|spec| self.awaited(ground, &next, Some(&spec)));
+            let after = after.filter(|after| !self.waits_for(&after.key(), &next.key()));
+            match after {
+                Some(after) if seen.insert(next.clone()) => next = after,
+                _ => return false,
+            }
+        }
+        true
     }
 
     /// Returns the policy that places what is moved, as Git has it; of one that is not in Git, as it is. An error where that isn't what
@@ -331,16 +364,21 @@ impl Sync {
         let mut policies = live;
         policies.retain(|name, _| !self.is_leaving(&name.key()));
         for (name, entry) in self.in_git(namespaces) {
-            let manifest = self.decider().dressed(&entry.manifest()).into_owned().value;
-            let wanted = match self.observer.get(&entry.key) {
-                Some(live) => overlay(&manifest, &live, SYNC_MANAGER),
-                None => manifest,
-            };
-            if let Ok(policy) = typed(&name, wanted) {
-                policies.insert(name, policy.spec);
+            if let Some(spec) = self.as_applied(&name, entry) {
+                policies.insert(name, spec);
             }
         }
         policies
+    }
+
+    /// Returns a policy of Git as it will be applied.
+    fn as_applied(&self, name: &PolicyName, entry: &Entry) -> Option<PropagationSpec> {
+        let manifest = self.decider().dressed(&entry.manifest()).into_owned().value;
+        let wanted = match self.observer.get(&entry.key) {
+            Some(live) => overlay(&manifest, &live, SYNC_MANAGER),
+            None => manifest,
+        };
+        Some(typed(name, wanted).ok()?.spec)
     }
 
     /// Returns the policies that Git has in some namespaces.
@@ -407,6 +445,15 @@ impl Sync {
 /// Returns whether a policy, as it will be (`None`: it is deleted), lets go of a workload that it has.
 fn lets_go(spec: Option<&PropagationSpec>, tenant: &Tenant) -> bool {
     spec.is_none_or(|spec| ResourceSelector::closest(&spec.resource_selectors, &tenant.template).is_none())
+}
+
+/// Returns whether a policy, as Git has it, may select one of some workloads.
+fn may_select<'t>(entry: &Entry, mut tenants: impl Iterator<Item = &'t Tenant>) -> bool {
+    let policy = entry.value();
+    let selectors = Vec::<ResourceSelector>::deserialize(&policy["spec"]["resourceSelectors"]);
+    selectors.map_or(true, |selectors| {
+        tenants.any(|tenant| ResourceSelector::closest(&selectors, &tenant.template).is_some())
+    })
 }
 
 /// Returns whether a write of a policy costs no workload its state beside those that are moved already: else the gate refuses it. What
