@@ -523,11 +523,20 @@ spec:
     assert_eq!(named(&plane, "orders"), json!(["east"]));
     assert!(runs(&world, "west", "orders") && runs(&world, "east", "bills"));
     is_clean(&world);
-    // The one that cannot move gets a policy of its own.
+    // The one that cannot move gets a policy of its own, before which the other one doesn't let it go.
     plane.push(&[
         ("bills-policy.yaml", &policy("bills", "bills", "east")),
         ("policy.yaml", &policy("orders", "orders", "north")),
     ]);
+    plane.refuse(&["PATCH /apis/policy.karmada.io/v1alpha1/namespaces/shop/propagationpolicies/bills"]);
+    plane.run().await;
+    let own = plane.get(&POLICIES, Some("shop"), "orders").unwrap();
+    assert_eq!(
+        own["spec"]["resourceSelectors"][0]["name"],
+        Value::Null,
+        "{own:#}"
+    );
+    plane.refuse(&[]);
     let _running = plane.start();
     until("orders is where Git says", || {
         sorted(&plane) == ["Completed", "Completed", "RolledBack"]

@@ -372,6 +372,7 @@ impl Sync {
             again,
             self.standing.next_try(),
             self.waves.next_deadline(),
+            self.agreed.next_look(),
             moving,
         ];
         next.into_iter().flatten().min()
@@ -511,7 +512,7 @@ impl Sync {
             && !self.requests.want_again()
             && !self.evacuations.is_due()
             && !self.moves_in_doubt
-            && !self.agreed.want_again()
+            && !self.agreed.is_due(Instant::now())
             && !prunes;
         match last.filter(|last| is_idle && last.revision == revision) {
             Some(last) => Ok(last),

@@ -210,11 +210,12 @@ pub fn are_automatic(settings: &Migrations, policy: &Value, ground: &Ground, ref
 /// Returns whether the placement that committed Migrations have carried out is applied before the one that Git asks for by now: they end
 /// with it, and the other one would be held back for as long as they don't. An error says why it can't be applied.
 ///
-/// `moved`: the workloads of these Migrations.
+/// `accepted`: what the annotation says of the policy as Git has it; `moved`: the workloads of these Migrations.
 pub fn goes_first(
     ground: &Ground,
     policy: &PolicyName,
     (agreed, wanted): (&PropagationSpec, &PropagationSpec),
+    accepted: Option<&str>,
     moved: &[ObjectKey],
 ) -> Result<bool, String> {
     let is_moved = |workload: &ObjectKey| moved.contains(workload);
@@ -231,7 +232,7 @@ pub fn goes_first(
         return Err(told);
     }
     let is_held = |refusal: Refusal| refusal.losses.iter().any(|loss| is_moved(&loss.workload));
-    Ok(then.judge(&write(wanted), None).is_err_and(is_held))
+    Ok(then.judge(&write(wanted), accepted).is_err_and(is_held))
 }
 
 /// Returns whether a change of a policy sets off the Migration of a workload: the workload's annotation counts before the
@@ -379,6 +380,13 @@ impl<'a> Driven<'a> {
         phase_of(self.migration)
     }
 
+    /// Returns which version of it this is.
+    pub fn version(&self) -> &'a str {
+        self.migration["metadata"]["resourceVersion"]
+            .as_str()
+            .unwrap_or_default()
+    }
+
     /// Returns whether it counts against the moves that may be under way at once: one that is committed only waits for the policy.
     pub fn is_under_way(&self) -> bool {
         !self.phase().is_terminal() && self.phase() != Phase::Cleanup
@@ -394,8 +402,12 @@ impl<'a> Driven<'a> {
         self.phase() == Phase::Cleanup && !asks
     }
 
-    /// Returns the placement that it was set off for, of the policy that has the workload; `None`: that isn't noted in full.
+    /// Returns the placement that it was set off for, of the policy that has the workload; `None`: that isn't noted in full, or another
+    /// policy takes the workload up.
     pub fn agreed(&self) -> Option<Value> {
+        if self.successor.is_some() {
+            return None;
+        }
         let placement: Value = serde_json::from_str(annotation(self.migration, AGREED_ANNOTATION)?).ok()?;
         let said = annotation(self.migration, PLACEMENT_ANNOTATION)?;
         (placement.is_object() && said == digest(&placement)).then_some(placement)
@@ -536,6 +548,11 @@ pub(super) fn is_of(migration: &Value, of: &WorkloadRef, namespace: Option<&str>
         && workload["kind"] == of.kind.as_str()
         && migration["metadata"]["namespace"].as_str() == namespace
         && WorkloadRef::deserialize(workload).is_ok_and(|named| named.gvk().group == of.gvk().group)
+}
+
+/// Returns whether a Migration is past its commit point and has not come to its end.
+pub fn is_committed(migration: &Value) -> bool {
+    phase_of(migration) == Phase::Cleanup
 }
 
 /// Returns whether a Migration has come to its end.

@@ -1,7 +1,8 @@
 //! Placements that Migrations have carried out and that Git has changed since. A committed Migration ends when a placement keeps the
 //! workload where it runs by then: so what was agreed is applied first, and what Git says by now sets the next Migration off.
 //!
-//! Costs nothing while no Migration of this sync is committed.
+//! Costs nothing while no Migration of this sync is committed; and nothing to speak of while nothing has changed since the API server was
+//! asked.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -10,14 +11,16 @@ use serde_json::Value;
 use tokio::time::Instant;
 
 use super::Sync;
-use super::gate::{Reach, cannot_tell};
+use super::gate::{Reach, accepted, cannot_tell};
 use super::pass::place_of;
 use super::report::Problem;
+use super::standing::less_often;
 use crate::reconcile::intents::policies::typed;
 use crate::reconcile::intents::served;
 use cutover_cluster::{self as cluster, Applied, Mode};
 use cutover_core::api::{self, PolicyName, SYNC_MANAGER};
 use cutover_core::intent::driven::{self, Driven};
+use cutover_core::intent::gate::Write;
 use cutover_core::manifest::{Entry, Manifest};
 use cutover_core::plan::{Decision, owned_matches};
 use cutover_karmada::PropagationSpec;
@@ -30,8 +33,8 @@ const HINT: &str = "push that placement once more, then the newer one; or give a
 pub(super) struct Agreed {
     /// The policies that have the agreed placement, and a Migration that ends with it.
     by: BTreeMap<ObjectKey, String>,
-    /// Those that cannot have it.
-    problems: BTreeMap<ObjectKey, Problem>,
+    /// Those that cannot have it, or need not.
+    answers: BTreeMap<ObjectKey, Answer>,
     /// It isn't certain yet what Git asks for, or what is there.
     in_doubt: bool,
 }
@@ -43,14 +46,62 @@ impl Agreed {
     }
 
     /// Returns whether another look may find something that no change tells of.
-    pub(super) fn want_again(&self) -> bool {
-        self.in_doubt || !self.problems.is_empty()
+    pub(super) const fn want_again(&self) -> bool {
+        self.in_doubt
+    }
+
+    /// Returns when it is asked again what was answered.
+    pub(super) fn next_look(&self) -> Option<Instant> {
+        self.answers.values().map(|answer| answer.again).min()
+    }
+
+    /// Returns whether it is to be looked at now, whether or not anything has happened.
+    pub(super) fn is_due(&self, now: Instant) -> bool {
+        self.in_doubt || self.next_look().is_some_and(|at| at <= now)
     }
 
     /// Returns which Migrations only a person can bring to an end.
     pub(super) fn problems(&self) -> Vec<Problem> {
-        self.problems.values().cloned().collect()
+        let problems = self.answers.values();
+        problems.filter_map(|answer| answer.problem.clone()).collect()
     }
+}
+
+/// Why a policy doesn't get an agreed placement. The same is asked again after a while only: what it depends on beside is nothing that a
+/// change tells of.
+#[derive(Clone, Debug)]
+struct Answer {
+    /// Of which commit, policy and Migrations.
+    of: String,
+    /// `None`: what Git says needs nothing of it.
+    problem: Option<Problem>,
+    /// How often the same was answered before.
+    times: u32,
+    again: Instant,
+}
+
+impl Answer {
+    /// `before`: the one before it.
+    fn new(of: String, problem: Option<Problem>, before: Option<&Self>, now: Instant) -> Self {
+        let before = before.filter(|before| before.of == of);
+        let times = before.map_or(0, |before| before.times.saturating_add(1));
+        Self {
+            of,
+            problem,
+            times,
+            again: now + less_often(times),
+        }
+    }
+}
+
+/// What becomes of an agreed placement.
+enum Turn {
+    /// The policy has it, or may have it.
+    Now,
+    /// Something else comes before it.
+    Later,
+    /// What Git says needs nothing of it.
+    Never,
 }
 
 /// Committed Migrations of one policy of which Git asks for another placement by now.
@@ -63,6 +114,8 @@ struct Committed {
     /// One of them.
     by: String,
     workloads: Vec<ObjectKey>,
+    /// Which versions of them.
+    versions: Vec<String>,
 }
 
 impl Committed {
@@ -95,16 +148,33 @@ impl Sync {
             self.check_settings(revision).await;
             self.agreed.in_doubt = self.doubt_elsewhere(revision).is_some();
         }
+        let (Agreed { by, mut answers, .. }, now) = (before, Instant::now());
         for (key, one) in committed {
-            match self.agree(&key, &one).await {
-                Ok(true) => drop(self.agreed.by.insert(key, one.by)),
-                Ok(false) => {}
-                Err(why) => drop(self.agreed.problems.insert(key, one.problem(&why))),
+            let version = self.observer.version(&key).unwrap_or_default();
+            let of = format!("{} {version} {}", revision.as_str(), one.versions.join(" "));
+            let answer = answers.remove(&key);
+            if let Some(answer) = answer
+                .as_ref()
+                .filter(|answer| answer.of == of && answer.again > now)
+            {
+                self.agreed.answers.insert(key, answer.clone());
+                continue;
             }
+            let problem = match self.agree(&key, &one).await {
+                Ok(Turn::Now) => {
+                    self.agreed.by.insert(key, one.by);
+                    continue;
+                }
+                Ok(Turn::Later) => continue,
+                Ok(Turn::Never) => None,
+                Err(why) => Some(one.problem(&why)),
+            };
+            let answer = Answer::new(of, problem, answer.as_ref(), now);
+            self.agreed.answers.insert(key, answer);
         }
         // What Git says has its turn.
-        let by = &self.agreed.by;
-        let ended = before.by.into_keys().filter(|key| !by.contains_key(key));
+        let still = &self.agreed.by;
+        let ended = by.into_keys().filter(|key| !still.contains_key(key));
         self.dirty.extend(ended);
     }
 
@@ -112,7 +182,8 @@ impl Sync {
     fn committed(&self) -> BTreeMap<ObjectKey, Committed> {
         let mut all: BTreeMap<ObjectKey, Committed> = BTreeMap::new();
         let migrations = self.observer.list(api::GROUP, "Migration");
-        let driven = migrations.iter().filter_map(|one| Driven::of(one));
+        let committed = migrations.iter().filter(|one| driven::is_committed(one));
+        let driven = committed.filter_map(|one| Driven::of(one));
         let mut driven = driven.filter(Driven::awaits_placement).peekable();
         let (Some(own), true) = (self.source.selection.own(), driven.peek().is_some()) else {
             return all;
@@ -137,7 +208,9 @@ impl Sync {
                 placement: placement.clone(),
                 by: driven.name(),
                 workloads: Vec::new(),
+                versions: Vec::new(),
             });
+            one.versions.push(driven.version().to_owned());
             // Of two placements neither keeps the workloads of the other: the gate refuses both.
             if one.placement == placement {
                 one.workloads.push(workload);
@@ -146,25 +219,25 @@ impl Sync {
         all
     }
 
-    /// Returns whether a policy has the agreed placement, which it is given if it may have it. An error says why it can't.
-    async fn agree(&mut self, key: &ObjectKey, committed: &Committed) -> Result<bool, String> {
+    /// Gives a policy the agreed placement, if it hasn't it and may have it. An error says why it can't.
+    async fn agree(&mut self, key: &ObjectKey, committed: &Committed) -> Result<Turn, String> {
         let (Some(live), Some(agreed)) = (self.observer.get(key), committed.agreed()) else {
-            return Ok(false);
+            return Ok(Turn::Later);
         };
         let agreed = self.decider().dressed(&agreed).into_owned();
         if owned_matches(&agreed.value, &live, SYNC_MANAGER) == Decision::InSync {
-            return Ok(true);
+            return Ok(Turn::Now);
         }
         if self.agreed.in_doubt || !self.may_agree(&committed.entry) {
-            return Ok(false);
+            return Ok(Turn::Later);
         }
         if self.fights.rests(key, Instant::now()).is_some() {
             return Err("another client changes the policy back whenever it is written".to_owned());
         }
-        if !self.goes_first(committed, &agreed).await? {
-            return Ok(false);
+        match self.goes_first(committed, &agreed).await? {
+            Turn::Now => self.write_agreed(agreed, &live).await,
+            turn => Ok(turn),
         }
-        self.write_agreed(agreed, &live).await
     }
 
     /// Returns whether no intent holds a policy, and it has its turn: one that is not committed may still bring its workload back.
@@ -175,19 +248,26 @@ impl Sync {
     }
 
     /// Asks the gate, of the control plane as it is now and of both placements as the API server would take them.
-    async fn goes_first(&self, committed: &Committed, agreed: &Manifest) -> Result<bool, String> {
-        let wanted = self.decider().dressed(&committed.entry.manifest()).into_owned();
+    async fn goes_first(&self, committed: &Committed, agreed: &Manifest) -> Result<Turn, String> {
+        let manifest = self.decider().dressed(&committed.entry.manifest()).into_owned();
         let agreed = self.tried(&committed.policy, agreed).await?;
-        let wanted = self.tried(&committed.policy, &wanted).await?;
+        let wanted = self.tried(&committed.policy, &manifest).await?;
         let mut reach = Reach::default();
         reach.add(committed.policy.namespace.as_deref());
         let ground = self.ground(&reach).await.map_err(|why| cannot_tell(&why))?;
-        driven::goes_first(
+        let write = Write::Policy(committed.policy.clone(), Some(Box::new(agreed.clone())));
+        // It has the selectors of Git, and may let go of a workload that another policy is to take up.
+        if self.comes_first(&ground, &write, None).is_some() {
+            return Ok(Turn::Later);
+        }
+        let goes_first = driven::goes_first(
             &ground,
             &committed.policy,
             (&agreed, &wanted),
+            accepted(&manifest.value),
             &committed.workloads,
-        )
+        )?;
+        Ok(if goes_first { Turn::Now } else { Turn::Never })
     }
 
     async fn tried(&self, policy: &PolicyName, manifest: &Manifest) -> Result<PropagationSpec, String> {
@@ -201,7 +281,7 @@ impl Sync {
     }
 
     /// Writes a policy that is still as it was read.
-    async fn write_agreed(&mut self, mut agreed: Manifest, live: &Value) -> Result<bool, String> {
+    async fn write_agreed(&mut self, mut agreed: Manifest, live: &Value) -> Result<Turn, String> {
         if let Some(metadata) = agreed.value.get_mut("metadata").and_then(Value::as_object_mut) {
             for field in ["uid", "resourceVersion"] {
                 metadata.insert(field.to_owned(), live["metadata"][field].clone());
@@ -221,12 +301,12 @@ impl Sync {
                     self.fights.corrected(&key, Instant::now());
                     self.dirty.insert(key);
                 }
-                Ok(true)
+                Ok(Turn::Now)
             }
             Applied::Precondition(why) => {
                 tracing::debug!(policy = %key, why, "a precondition failed");
                 self.agreed.in_doubt = true;
-                Ok(false)
+                Ok(Turn::Later)
             }
             Applied::Conflicts(fields) => {
                 let owned = fields
@@ -235,5 +315,22 @@ impl Sync {
                 Err(owned.collect::<Vec<_>>().join("; "))
             }
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test(start_paused = true)]
+    async fn the_same_is_asked_less_and_less_often_until_something_has_changed() {
+        let now = Instant::now();
+        let (mut before, mut delays) = (None, Vec::new());
+        for of in ["a", "a", "a", "a", "a", "a", "a", "a", "b"] {
+            let answer = Answer::new(of.to_owned(), None, before.as_ref(), now);
+            delays.push((answer.again - now).as_secs());
+            before = Some(answer);
+        }
+        assert_eq!(delays, [5, 10, 20, 40, 80, 160, 300, 300, 5]);
     }
 }

@@ -554,7 +554,7 @@ fn unknown(write: &Write, why: &str) -> Failure {
     }
 }
 
-fn accepted(object: &Value) -> Option<&str> {
+pub(super) fn accepted(object: &Value) -> Option<&str> {
     object
         .get("metadata")?
         .get("annotations")?

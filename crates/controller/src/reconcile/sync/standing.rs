@@ -23,6 +23,11 @@ const FINAL: (Duration, Duration) = (Duration::from_mins(5), Duration::from_mins
 /// What Migrations carry out is looked at again, should none of them have been seen.
 pub(super) const MOVING: Duration = Duration::from_secs(5);
 
+/// Returns after how long is looked again what was looked at so often before, and nothing has told of.
+pub(super) fn less_often(times: u32) -> Duration {
+    MOVING.saturating_mul(1 << times.min(16)).min(LONGEST_WAIT)
+}
+
 #[derive(Debug)]
 struct Stands {
     report: ObjectReport,
@@ -98,8 +103,7 @@ impl PendingObjects {
     /// The same of what nothing but a policy that comes lets go on: each look comes later than the one before.
     pub(super) fn look_less_often(&mut self, key: &ObjectKey, now: Instant) {
         if let Some(stands) = self.objects.get_mut(key) {
-            let delay = MOVING.saturating_mul(1 << stands.failures.min(16));
-            stands.again = Some(now + delay.min(LONGEST_WAIT));
+            stands.again = Some(now + less_often(stands.failures));
         }
     }
 

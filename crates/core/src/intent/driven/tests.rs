@@ -171,7 +171,10 @@ fn it_notes_the_placement_that_its_policy_is_to_have() {
     let many = vec!["west"; MOST_OF_A_PLACEMENT / 4];
     assert_eq!(agreed(&set_off(&called, &policy(&many, &["orders"]))), None);
     called.successor = Some(orders.clone());
-    assert_eq!(agreed(&set_off(&called, &by)), None);
+    let mut taken_up = set_off(&called, &by);
+    assert_eq!(agreed(&taken_up), None);
+    taken_up["metadata"]["annotations"][AGREED_ANNOTATION] = json!(by["spec"]["placement"].to_string());
+    assert_eq!(agreed(&taken_up), None, "it is the placement of another policy");
 }
 
 #[test]

@@ -276,7 +276,7 @@ fn moved_to_west() -> Ground {
 /// Returns whether the placement in some clusters goes before the one in others.
 fn goes_first(ground: &Ground, agreed: &[&str], wanted: &[&str]) -> Result<bool, String> {
     let specs = (&policy_of_all(agreed), &policy_of_all(wanted));
-    driven::goes_first(ground, &policy_name("orders"), specs, &[workload()])
+    driven::goes_first(ground, &policy_name("orders"), specs, None, &[workload()])
 }
 
 #[test]
@@ -1034,4 +1034,19 @@ fn a_profile_does_not_go_while_it_is_all_that_says_of_state() {
     // One of another kind says nothing of it.
     let other = Write::Profile("third".to_owned(), None);
     assert_eq!(ground.judge(&other, None), Ok(Doubts::default()));
+}
+
+#[test]
+fn what_was_agreed_goes_first_unless_the_loss_by_the_newer_placement_is_accepted() {
+    let mut ground = ground(all_of(&["east"]), &["west"]);
+    ground.tenants[0].in_hand = Some(vec![ClusterName::new("west")]);
+    let (agreed, wanted) = (policy(all_of(&["west"])), policy(all_of(&["north"])));
+    let (name, moved) = (policy_name("orders"), [workload()]);
+    let goes_first =
+        |accepted: Option<&str>| driven::goes_first(&ground, &name, (&agreed, &wanted), accepted, &moved);
+    assert_eq!(goes_first(None), Ok(true));
+    let write = Write::Policy(name.clone(), Some(Box::new(wanted.clone())));
+    let refusal = ground.judge(&write, None).unwrap_err();
+    assert_eq!(goes_first(Some(&refusal.digest)), Ok(false));
+    assert_eq!(goes_first(Some("another")), Ok(true));
 }
