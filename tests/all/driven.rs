@@ -395,6 +395,57 @@ async fn a_process_that_dies_after_the_commit_point_leaves_a_job_that_ends_where
 }
 
 #[tokio::test]
+async fn a_plan_says_that_the_placement_that_was_agreed_goes_first() {
+    let north = policy("orders", "orders", "north");
+    let (_world, plane) = overtaken_in_cleanup(|plane, _| plane.push(&[("policy.yaml", &north)])).await;
+    let planned = plane.plan().await;
+    let own = planned
+        .iter()
+        .find(|change| change.key.kind == "PropagationPolicy")
+        .unwrap();
+    assert!(
+        matches!(&own.action, Action::HeldBack { by } if by.contains("Migration") && by.contains("goes first")),
+        "{:?}",
+        own.action
+    );
+}
+
+/// Then nothing needs what was agreed, and the policy isn't written by turns.
+#[tokio::test]
+async fn a_newer_placement_whose_loss_is_accepted_is_written_once() {
+    let annotated = |annotation: &str| {
+        let annotations = format!("namespace: shop, annotations: {{{annotation}}}");
+        policy("orders", "orders", "north").replace("namespace: shop", &annotations)
+    };
+    let manual = annotated("cutover.dev/migrations: manual");
+    let (world, plane) = overtaken_in_cleanup(|plane, _| plane.push(&[("policy.yaml", &manual)])).await;
+    let report = plane.sync("main").await;
+    let problems = report.all_problems();
+    let hint = problems.iter().find_map(|problem| {
+        let (_, digest) = problem
+            .hint
+            .as_ref()?
+            .split_once("cutover.dev/accept-state-loss: ")?;
+        Some(digest.to_owned())
+    });
+    let digest = hint.unwrap();
+    plane.push(&[(
+        "policy.yaml",
+        &annotated(&format!("cutover.dev/accept-state-loss: '{digest}'")),
+    )]);
+    for writes in [1, 0] {
+        plane.writes();
+        plane.run().await;
+        let written = plane.writes();
+        let of_policy = |line: &&String| line.ends_with("/propagationpolicies/orders");
+        assert_eq!(written.iter().filter(of_policy).count(), writes, "{written:?}");
+        assert_eq!(named(&plane, "orders"), json!(["north"]));
+    }
+    assert_eq!(phases(&plane), ["Cleanup"]);
+    assert!(runs(&world, "west", "orders"));
+}
+
+#[tokio::test]
 async fn a_policy_that_says_manual_leaves_what_was_agreed_to_a_person() {
     let manual = policy("orders", "orders", "north").replace(
         "namespace: shop",

@@ -178,6 +178,20 @@ impl Sync {
         self.dirty.extend(ended);
     }
 
+    /// Returns the policies that have the agreed placement before the one that Git has by now, as far as a plan can tell, and a Migration
+    /// that ends with it.
+    pub(super) async fn agreed_first(&self) -> BTreeMap<ObjectKey, String> {
+        let mut first = BTreeMap::new();
+        for (key, one) in self.committed() {
+            let Some(agreed) = one.agreed() else { continue };
+            let agreed = self.decider().dressed(&agreed).into_owned();
+            if matches!(self.goes_first(&one, &agreed).await, Ok(Turn::Now)) {
+                first.insert(key, one.by);
+            }
+        }
+        first
+    }
+
     /// Returns this sync's committed Migrations whose policy has another placement in Git, by that policy.
     fn committed(&self) -> BTreeMap<ObjectKey, Committed> {
         let mut all: BTreeMap<ObjectKey, Committed> = BTreeMap::new();

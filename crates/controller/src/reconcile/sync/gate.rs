@@ -21,7 +21,7 @@ use cutover_core::intent::gate::{
     is_profile, labels, may_have_state, policy_name,
 };
 use cutover_core::manifest::{Entry, ObjectMap};
-use cutover_core::plan::{Action, Change, Doomed};
+use cutover_core::plan::{Action, Change, Doomed, Place};
 use cutover_karmada::name::{ClusterName, Gvk, ObjectKey};
 use cutover_karmada::{
     self as karmada, ClusterPropagationPolicy, ClusterResourceBinding, PropagationPolicy, ResourceBinding,
@@ -363,60 +363,84 @@ impl Sync {
             Ok(ground) if ground.tenants.is_empty() => return changes,
             ground => ground,
         };
-        let mut order: Vec<usize> = (0..changes.len()).collect();
-        // What is deleted goes last.
-        order.sort_by_key(|place| {
-            changes
-                .get(*place)
-                .map(|change| (change.action == Action::Delete, change.place()))
-        });
-        let mut judged: Vec<Option<Judged>> = Vec::new();
-        judged.resize_with(changes.len(), || None);
-        for place in order {
-            let Some(change) = changes.get(place) else {
-                continue;
-            };
-            let Some(write) = planned(change) else { continue };
-            let object = if write.is_deletion() {
-                change.before.as_ref()
-            } else {
-                change.after.as_ref()
-            };
-            let accepts = object.and_then(|object| accepted(object));
-            judged[place] = Some(match &mut ground {
-                Ok(ground) => self.judge_planned(ground, &write, change, accepts),
-                Err(why) => Judged::Blocked(cannot_tell(why)),
-            });
+        let agreed = Box::pin(self.agreed_first()).await;
+        let mut judged = BTreeMap::new();
+        // Of one place what waits for a policy is judged again when others of it, or of a later one, are taken in.
+        let mut waiting = Vec::new();
+        for place in in_order(&changes).chunk_by(|one, other| one.0 == other.0) {
+            let mut next: Vec<&Change> = place.iter().map(|(_, change)| *change).chain(waiting).collect();
+            loop {
+                let asked = next.len();
+                next.retain(|change| {
+                    let Some(one) = self.judge_planned(&mut ground, change, &agreed) else {
+                        return false;
+                    };
+                    let waits = matches!(one, Judged::HeldBack(_));
+                    judged.insert(change.key.clone(), one);
+                    waits
+                });
+                if next.is_empty() || next.len() == asked {
+                    break;
+                }
+            }
+            waiting = next;
         }
-        let marked = changes.into_iter().zip(judged);
+        let marked = changes.into_iter();
         marked
-            .flat_map(|(change, judged)| match judged {
+            .flat_map(|change| match judged.remove(&change.key) {
                 Some(judged) => judged.mark(change),
                 None => vec![change],
             })
             .collect()
     }
 
-    /// Judges a planned change as it would be when it is carried out.
+    /// Judges a planned change as it would be when it is carried out; `None`: no workload goes elsewhere by it. `agreed`: the policies
+    /// that get the placement first that Migrations have carried out, and one of these.
     fn judge_planned(
         &self,
-        ground: &mut Ground,
-        write: &gate::Write,
+        ground: &mut Result<Ground, String>,
         change: &Change,
-        accepts: Option<&str>,
-    ) -> Judged {
+        agreed: &BTreeMap<ObjectKey, String>,
+    ) -> Option<Judged> {
+        let write = &planned(change)?;
+        let object = if write.is_deletion() {
+            &change.before
+        } else {
+            &change.after
+        };
+        let accepts = object.as_ref().and_then(accepted);
+        let ground = match ground {
+            Ok(ground) => ground,
+            Err(why) => return Some(Judged::Blocked(cannot_tell(why))),
+        };
         if let Some(first) = self.comes_first(ground, write, accepts) {
-            return Judged::HeldBack(first.to_string());
+            return Some(Judged::HeldBack(first.to_string()));
         }
-        match ground.pass(write, accepts) {
-            Ok(doubts) => Judged::Passed(doubts),
-            Err(refusal) => match self.planned_moves(ground, write, change, &refusal) {
-                Ok(moves) => Judged::Moves(moves),
-                Err(None) => Judged::Blocked(described(&refusal)),
-                Err(Some(why)) => Judged::Blocked(format!("{}; {why}", described(&refusal))),
-            },
+        let refusal = match ground.pass(write, accepts) {
+            Ok(doubts) => return Some(Judged::Passed(doubts)),
+            Err(refusal) => refusal,
+        };
+        if let Some(by) = agreed.get(&change.key) {
+            return Some(Judged::HeldBack(format!("{by}, whose placement goes first")));
         }
+        Some(match self.planned_moves(ground, write, change, &refusal) {
+            Ok(moves) => Judged::Moves(moves),
+            Err(None) => Judged::Blocked(described(&refusal)),
+            Err(Some(why)) => Judged::Blocked(format!("{}; {why}", described(&refusal))),
+        })
     }
+}
+
+/// Returns changes in the order in which they are carried out, whatever the order in which the API server has answered: what is deleted
+/// goes last.
+fn in_order(changes: &[Change]) -> Vec<((bool, Place), &Change)> {
+    let placed = changes.iter().map(|change| {
+        let place = (change.action == Action::Delete, change.place());
+        (place, change)
+    });
+    let mut all: Vec<_> = placed.collect();
+    all.sort_by(|one, other| (one.0, &one.1.key).cmp(&(other.0, &other.1.key)));
+    all
 }
 
 /// What the gate makes of a planned change.
