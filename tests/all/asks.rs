@@ -450,7 +450,7 @@ spec:
     assert!(!output.status.success());
     let said = text(&output.stderr);
     assert!(
-        said.contains("which phase shop/orders-to-west is in can't be told"),
+        said.contains("the phase of shop/orders-to-west is unknown"),
         "{said}"
     );
     let mut record: Value = serde_yaml::from_str(migration).unwrap();
@@ -467,7 +467,7 @@ spec:
     assert!(!output.status.success());
     let said = text(&output.stderr);
     assert!(
-        said.contains("does not ask for the word from east at present"),
+        said.contains("does not currently ask for the assumption from east"),
         "{said}"
     );
     assert!(said.contains("it accepts: stopped west"), "{said}");

@@ -268,7 +268,10 @@ async fn the_commands_that_status_prints_control_a_migration_without_a_file() {
     let keep = format!("assume {name} to west");
     assert!(printed.contains(&keep), "{printed:?}");
     let said = commands.refused(&format!("assume {name} from north")).await;
-    assert!(said.contains("does not ask for the word from north"), "{said}");
+    assert!(
+        said.contains("does not currently ask for the assumption from north"),
+        "{said}"
+    );
     commands.done(&keep).await;
     until("west keeps it", || phases(&plane) == ["Cleanup"]).await;
     world.faults().heal("east");
@@ -1003,7 +1006,7 @@ async fn a_successor_that_is_deleted_elsewhere_takes_nothing_up() {
     until("it is rolled back", || phases(&plane) == ["Aborted"]).await;
     assert_eq!(
         why_back(&plane),
-        "called off: the policy that was to take the workload up does not take it up"
+        "called off: the policy that was to claim the workload does not claim it"
     );
     until("it runs where it did", || runs(&world, "east", "orders")).await;
     is_clean(&world);

@@ -189,7 +189,7 @@ pub fn run(options: Options, cancel: CancellationToken) -> BoxFuture<'static, Re
         tokio::select! {
             done = working => done,
             () = too_late => {
-                tracing::warn!("the grace period is over: what was under way has been left");
+                tracing::warn!("the grace period has ended: unfinished work was left");
                 Ok(())
             }
         }

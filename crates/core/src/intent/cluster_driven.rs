@@ -217,7 +217,7 @@ fn first_answer(
         return None;
     }
     if let Some(off) = of_cutover().find(|one| is_overtaken(one)) {
-        return has_ended(off).then(|| gone(off, "it was called off, and another cause has come"));
+        return has_ended(off).then(|| gone(off, "it was cancelled, and another cause now applies"));
     }
     // What was created late speaks of another cause, perhaps under other settings.
     if let Some(late) = of_cutover().find(|one| is_held(one)) {
@@ -246,7 +246,7 @@ fn first_answer(
     }
     // Its cordon goes with it, and comes again with the next one.
     if let Some(old) = of_cutover().find(|one| has_ended(one)) {
-        return Some(gone(old, "another cause has come"));
+        return Some(gone(old, "another cause now applies"));
     }
     let name = format!("{}-{}", driven::timed(&member.stem(), view.now), member.tag());
     Some(member.says(
@@ -268,7 +268,7 @@ fn carry_out(view: &View<'_>, member: &Member<'_>, answer: Answer) -> Option<Ste
             } else if is_as_asked() {
                 Some(let_go(there))
             } else {
-                Some(gone(there, "what it says is not what the settings say now"))
+                Some(gone(there, "its spec differs from the current settings"))
             };
         }
         let done = Answer {

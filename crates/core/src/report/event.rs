@@ -160,7 +160,7 @@ fn note(is: &Migration, was: &MigrationStatus, why: &str) -> String {
             )
         }
         Phase::Failed if untouched(&status) => {
-            "the checks before the first change have found something; nothing was touched".to_owned()
+            "a check before the first change has failed; nothing was touched".to_owned()
         }
         Phase::RolledBack | Phase::Aborted | Phase::Failed => format!("{why}; {}", spent(&status)),
         Phase::RollingBack => why.to_owned(),

@@ -219,7 +219,7 @@ async fn place(parts: &Parts, intent: &Rollout, status: &api::RolloutStatus) -> 
             let listed = custody::synced(binding);
             Seen::known((listed, BTreeMap::clone(clusters)), around.instant())
         }
-        (Ok(None), _) => Seen::unknown("no policy has taken it up yet"),
+        (Ok(None), _) => Seen::unknown("no policy has claimed it yet"),
         (Err(why), _) | (_, Err(why)) => Seen::unknown(why.0),
     }
 }

@@ -518,7 +518,7 @@ fn described(refusal: &Refusal) -> String {
 }
 
 pub(super) fn cannot_tell(why: &str) -> String {
-    format!("it cannot be told whether a workload would lose its state: {why}")
+    format!("it is not known whether a workload would lose its state: {why}")
 }
 
 fn unknown(write: &Write, why: &str) -> Failure {

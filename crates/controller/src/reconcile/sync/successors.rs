@@ -178,12 +178,12 @@ impl Sync {
         };
         let key = successor.key();
         let Some(live) = self.observer.get(&key) else {
-            return Err(format!("{successor}, which would take it up, cannot be seen"));
+            return Err(format!("{successor}, which would claim it, cannot be seen"));
         };
         match self.placed.objects.get(&key) {
-            Some(entry) if !self.is_in_sync(entry, &live) => Err(format!(
-                "{successor}, which would take it up, is to change as well"
-            )),
+            Some(entry) if !self.is_in_sync(entry, &live) => {
+                Err(format!("{successor}, which would claim it, is to change as well"))
+            }
             Some(entry) => Ok(entry.value()),
             None => Ok((*live).clone()),
         }

@@ -61,7 +61,7 @@ fn problems_of(view: &View<'_>, member: &Member<'_>) -> Vec<Told> {
         let runs = has_state_to_lose(view, member);
         let told = Told {
             message: format!(
-                "cluster {name} is not evacuated for {cause}: it is not Ready, and nothing can be proved of what runs there"
+                "cluster {name} is not evacuated for {cause}: it is not Ready, and nothing can be proved about the workloads there"
             ),
             hint: "a FailoverPlan guards a workload whose cluster is lost".to_owned(),
         };
@@ -86,10 +86,10 @@ fn comes_to_its_end_first(view: &View<'_>, member: &Member<'_>) -> Option<Told> 
     let name = name_of(before);
     Some(Told {
         message: format!(
-            "cluster {} is not evacuated yet: Evacuation {name}, from before, comes to its end first",
+            "cluster {} is not evacuated yet: the earlier Evacuation {name} has to end first",
             member.name()
         ),
-        hint: format!("cutover status says what {name} waits for"),
+        hint: format!("cutover status shows what {name} waits for"),
     })
 }
 

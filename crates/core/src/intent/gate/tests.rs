@@ -1008,7 +1008,7 @@ fn a_profile_does_not_go_while_it_is_all_that_says_of_state() {
     let refusal = ground.judge(&gone, None).unwrap_err();
     assert_eq!(
         refusal.to_string(),
-        format!("no profile would say that {ORDERS} has state, which runs in east")
+        format!("{ORDERS} runs in east, and no profile would say any more that it has state")
     );
     assert!(refusal.hint().contains("cutover.dev/accept-state-loss=deletion"));
     assert_eq!(ground.judge(&gone, Some(ACCEPT_DELETION)), Ok(Doubts::default()));

@@ -382,10 +382,10 @@ impl Operation<'_> {
     fn note_not_rolled_back(&mut self) {
         let Ok((_, target)) = self.ends() else { return };
         let message = format!(
-            "{} has taken longer than it may, and is not rolled back: {target} runs as it should, and stopping it would not help",
+            "{} has exceeded its time limit, and is not rolled back: {target} runs as it should, and stopping it would not help",
             self.status.phase
         );
-        let hint = "cutover status says what is still waited for";
+        let hint = "cutover status shows what it still waits for";
         self.raise(Finding::new("NotRolledBack", message, hint));
     }
 
@@ -472,7 +472,7 @@ impl Operation<'_> {
             "SpecChangeIgnored",
             changed,
             "MidFlight",
-            "the spec was changed while the migration runs; the change is not obeyed",
+            "the spec was changed while the migration runs; the change has no effect",
         );
     }
 

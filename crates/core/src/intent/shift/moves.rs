@@ -43,7 +43,7 @@ impl Operation<'_> {
         };
         findings.extend(scalers.iter().map(autoscaled));
         Err(Interrupt::Wait(format!(
-            "{first} to be gone: it sets the replicas of the workload, and nothing is moved beside it"
+            "{first} to be removed: it sets the replicas of the workload, and the shift moves none meanwhile"
         )))
     }
 

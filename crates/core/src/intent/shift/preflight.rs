@@ -55,7 +55,7 @@ impl Operation<'_> {
         Err(if self.has_waited(&why, UNSEEN) {
             Interrupt::Fail(vec![Finding::new(
                 "ClusterUnseen",
-                format!("{cluster} can't be looked into, and the shift has not begun"),
+                format!("{cluster} cannot be observed, and the shift has not begun"),
                 "ask for it again when the cluster can be reached, or has left the binding",
             )])
         } else {
@@ -116,10 +116,7 @@ impl Operation<'_> {
         };
         let all = total(&start, template_wanted);
         if amount == 0 {
-            self.end(
-                Phase::Completed,
-                vec![format!("{from} has no replicas: nothing is to go")],
-            );
+            self.end(Phase::Completed, vec![format!("{from} has no replicas to move")]);
             return Ok(Next::Requeue);
         }
         let floor = spec.floor.of(all);
@@ -252,7 +249,7 @@ impl Operation<'_> {
                     "the template has the label {}: each member keeps its own replicas, whatever the control plane says",
                     meta::RETAIN_REPLICAS
                 ),
-                "take the label and what scales the members away for the time of the shift",
+                "remove the label, and what scales the members, for the duration of the shift",
             ));
         }
         found.extend(self.autoscalers()?.map(autoscaled));
@@ -421,7 +418,7 @@ fn about_binding(binding: &ResourceBindingSpec, spec: &ReplicaShiftSpec) -> Vec<
                 "Karmada evicts the workload from {}: {}",
                 task.from_cluster, task.reason
             ),
-            "wait until that is over, or take the task off",
+            "wait until the eviction has ended, or remove its task",
         ));
     }
     if !binding.required_by.is_empty() {
@@ -435,7 +432,7 @@ fn about_binding(binding: &ResourceBindingSpec, spec: &ReplicaShiftSpec) -> Vec<
         found.push(Finding::new(
             "FailoverOn",
             "the policy has failover: a side whose replicas are not ready yet could be evicted in the middle of a step",
-            "take spec.failover off the policy for the time of the shift",
+            "remove spec.failover from the policy for the duration of the shift",
         ));
     }
     found
@@ -464,7 +461,7 @@ fn about_target(
     if cluster.spec.sync_mode == SyncMode::Pull {
         found.push(Finding::new(
             "PullMode",
-            format!("{} is in Pull mode, where copies can't be looked at", spec.to),
+            format!("{} is in Pull mode, where copies cannot be observed", spec.to),
             "join it in Push mode",
         ));
     }
@@ -515,7 +512,7 @@ pub(super) fn autoscaled(scaler: &Scaler) -> Finding {
     Finding::new(
         AUTOSCALED,
         format!("{scaler} sets the replicas of the workload, and would undo the shift"),
-        "remove it for the time of the shift; spec.floor keeps the capacity meanwhile",
+        "remove it for the duration of the shift; spec.floor keeps the capacity meanwhile",
     )
 }
 

@@ -73,7 +73,7 @@ fn preserved() -> Finding {
     Finding::new(
         PRESERVED,
         "preserveResourcesOnDeletion would leave the source's copy running, unmanaged",
-        "take preserveResourcesOnDeletion out of the policy for the time of the move",
+        "remove preserveResourcesOnDeletion from the policy for the duration of the move",
     )
 }
 
@@ -258,7 +258,7 @@ fn template_findings(template: &Value) -> Vec<Finding> {
         return vec![Finding::new(
             "RetainReplicas",
             "the template has retain-replicas: its members keep their own replicas whatever a pin says",
-            "take the label (and the HPA that sets it) off for the time of the move",
+            "remove the label (and the HPA that sets it) for the duration of the move",
         )];
     }
     Vec::new()
