@@ -218,7 +218,7 @@ fn asked(is: &Migration, was: &MigrationStatus) -> Vec<EventRecord> {
         told.push(EventRecord::new(false, "Paused", &note));
     }
     if let (Some((WaitCode::Approval, _)), Some(wait)) = (after, &now.common.waiting_for) {
-        let note = format!("waits for {}: {}", wait.reason, what("approve it"));
+        let note = format!("{}: {}", wait.phrase(), what("approve it"));
         told.push(EventRecord::new(false, "ApprovalNeeded", &note));
     }
     told

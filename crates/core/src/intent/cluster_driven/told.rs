@@ -211,7 +211,7 @@ fn standstill(view: &View<'_>, member: &Member<'_>, workload: &Workload) -> Opti
         .and_then(|wait| WaitingFor::deserialize(wait).ok());
     // What others carry out, or what has yet to be seen, goes on by itself.
     if let Some(wait) = waiting.filter(|wait| wait.code.is_for_a_person() || wait.until.is_some()) {
-        return Some(format!("Evacuation {name} waits: {}", wait.reason));
+        return Some(format!("Evacuation {name} {}", wait.phrase()));
     }
     let window = there
         .pointer("/spec/window")

@@ -60,7 +60,7 @@ pub(in crate::intent) use preflight::keeps_target;
 
 use crate::api::{
     Condition, ConditionStatus, ENDED_FORMAT, Fact, Finding, InGit, Journal, Migration, MigrationSpec,
-    MigrationStatus, Offer, OnFailure, Phase, Progress, RollBack, RollBackStage, SecretHandles,
+    MigrationStatus, Offer, OnFailure, Phase, Progress, RollBack, RollBackStage, SecretHandles, WaitingFor,
 };
 use crate::profile;
 use cutover_karmada::name::ClusterName;
@@ -501,12 +501,7 @@ impl Operation<'_> {
             self.note_admission_condition();
         }
         let reason = phase.to_string();
-        let why = self
-            .status
-            .common
-            .waiting_for
-            .as_ref()
-            .map(|wait| wait.reason.clone());
+        let why = self.status.common.waiting_for.as_ref().map(WaitingFor::phrase);
         let message = match (&self.status.journal, why) {
             _ if phase == Phase::Completed => self.how_it_ended(),
             (
@@ -516,7 +511,7 @@ impl Operation<'_> {
                 }),
                 None,
             ) => back.reason.clone(),
-            (_, Some(why)) => format!("waits: {why}"),
+            (_, Some(why)) => why,
             _ if !self.status.common.findings.is_empty() => operation::messages(&self.status.common.findings),
             _ => String::new(),
         };
