@@ -480,7 +480,7 @@ spec:
     );
     let again = assume(&[]);
     assert!(again.status.success());
-    assert!(text(&again.stderr).contains("is said already"));
+    assert!(text(&again.stderr).contains("is confirmed already"));
 }
 
 /// Every spelling that kubectl takes means the same, and a CRD in the repository says how its kind is called.

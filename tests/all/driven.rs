@@ -200,10 +200,7 @@ async fn a_revert_in_mid_flight_brings_it_back() {
     until("the target is watched", || phases(&plane) == ["Verify"]).await;
     plane.push(&[("policy.yaml", &before)]);
     until("it is rolled back", || phases(&plane) == ["Aborted"]).await;
-    assert_eq!(
-        why_back(&plane),
-        "called off: Git asks for another placement by now"
-    );
+    assert_eq!(why_back(&plane), "called off: Git now asks for another placement");
     until("it runs where it did", || runs(&world, "east", "orders")).await;
     assert_eq!(named(&plane, "orders"), json!(["east"]));
     is_clean(&world);
@@ -1143,10 +1140,7 @@ async fn a_policy_that_takes_its_job_back_in_mid_flight_keeps_it() {
         plane.push(&[("policy.yaml", &placed(EAST))]);
         until("it is rolled back", || phases(&plane) == ["Aborted"]).await;
         let reason = &migrations(&plane)[0]["status"]["journal"]["rollBack"]["reason"];
-        assert_eq!(
-            reason, "called off: Git asks for another placement by now",
-            "{all}"
-        );
+        assert_eq!(reason, "called off: Git now asks for another placement", "{all}");
         until("it runs where it did", || runs(&world, "east", "orders")).await;
         assert!(!has_let_go(&plane) && !is_there(&plane, "orders-next"), "{all}");
         is_clean(&world);

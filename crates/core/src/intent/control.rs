@@ -322,7 +322,7 @@ impl Requested<'_> {
         let spent = self.now.words.iter().filter(is_spent).count();
         if self.spec.assume.iter().filter(is_same).count() > spent {
             return Ok(Decision::Nothing(format!(
-                "{} in {cluster} is said already, for {phase} of {name} in attempt {attempt}",
+                "{} in {cluster} is confirmed already, for {phase} of {name} in attempt {attempt}",
                 fact.name()
             )));
         }

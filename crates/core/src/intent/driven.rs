@@ -43,7 +43,7 @@ const AGREED_ANNOTATION: &str = "cutover.dev/agreed-placement";
 pub(super) const OVERTAKEN_ANNOTATION: &str = "cutover.dev/overtaken";
 
 /// Why a Migration is rolled back whose placement isn't Git's.
-pub const OVERTAKEN: &str = "Git asks for another placement by now";
+pub const OVERTAKEN: &str = "Git now asks for another placement";
 /// Why a Migration is rolled back whose policy, or the one that was to take its workload up, has left Git.
 pub const LEFT: &str = "the policy whose placement it carries out is not in Git any more";
 /// Why a Migration is rolled back whose workload would stay with another policy, though Git asks for nothing else.
@@ -422,7 +422,7 @@ impl<'a> Driven<'a> {
             && self.is_by_placement(wanted)
     }
 
-    /// Returns whether Git asks for another placement by now, or for none of this workload. `wanted`: the policy as Git has it, or the one
+    /// Returns whether Git now asks for another placement, or for none of this workload. `wanted`: the policy as Git has it, or the one
     /// that takes the workload up; `template`: the workload's, where it can be seen.
     pub fn is_overtaken(&self, wanted: &Value, template: Option<&Value>) -> bool {
         let selectors = || Vec::<ResourceSelector>::deserialize(&wanted["spec"]["resourceSelectors"]);

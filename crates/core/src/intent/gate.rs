@@ -294,7 +294,7 @@ impl fmt::Display for Loss {
             Fate::Unclear { why } => {
                 write!(
                     f,
-                    "it cannot be told whether {workload} would stay in {here}: {why}"
+                    "it is not known whether {workload} would stay in {here}: {why}"
                 )
             }
         }

@@ -53,7 +53,7 @@ impl Agreed {
     }
 }
 
-/// Committed Migrations of one policy of which Git asks for another placement by now.
+/// Committed Migrations of one policy of which Git now asks for another placement.
 struct Committed {
     policy: PolicyName,
     /// As Git has it.

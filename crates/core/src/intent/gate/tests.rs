@@ -121,7 +121,7 @@ fn a_policy_is_judged_by_what_the_scheduler_would_make_of_it() {
     let stops = |to: &str| format!("{ORDERS} would stop in east and start in {to} from nothing");
     let other_managers =
         |to: &str| format!("{ORDERS} would start in {to} from nothing, beside east where it runs");
-    let unclear = |why: &str| format!("it cannot be told whether {ORDERS} would stay in east: {why}");
+    let unclear = |why: &str| format!("it is not known whether {ORDERS} would stay in east: {why}");
     let divided = |more: Value| {
         let mut placement = one_of(&["east", "west"]);
         json_patch::merge(&mut placement, &json!({"replicaScheduling": more}));
@@ -190,7 +190,7 @@ fn what_two_clusters_run_keeps_both() {
     assert_eq!(
         change(&mut two, one_of(&["east", "west", "north"])).unwrap_err(),
         format!(
-            "it cannot be told whether {ORDERS} would stay in east and west: it runs in more clusters than its policy would allow"
+            "it is not known whether {ORDERS} would stay in east and west: it runs in more clusters than its policy would allow"
         )
     );
     assert_eq!(

@@ -270,7 +270,7 @@ impl Operation<'_> {
         }
         let mut ways = Vec::new();
         if may_end {
-            let anew = if self.is_kept_by_karmada(keep)? {
+            let again = if self.is_kept_by_karmada(keep)? {
                 ""
             } else {
                 "; Karmada may create the workload in another cluster, from nothing"
@@ -278,7 +278,7 @@ impl Operation<'_> {
             let offer = self.offer_at(
                 Fact::Settle,
                 keep,
-                format!("the check of the copy in {keep}: whether it runs stays unknown{anew}"),
+                format!("the check of the copy in {keep}: whether it runs stays unknown{again}"),
             );
             ways.push(format!("end the migration without that ({offer})"));
         }
