@@ -9,7 +9,10 @@ pub mod cli;
 pub use cutover_base::{USER_AGENT, budget, escape, packed};
 pub use cutover_cluster as cluster;
 pub use cutover_controller::{reconcile, serve, telemetry};
-pub use cutover_core::{api, config, error, intent, lint, manifest, plan, profile, redact, report};
+pub use cutover_core::{
+    api, config, error, finding, generated, intent, lint, manifest, plan, profile, redact, report, schema,
+    units,
+};
 pub use cutover_forge as forge;
 pub use cutover_forge::notify;
 pub use cutover_git as repo;

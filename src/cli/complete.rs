@@ -100,7 +100,7 @@ fn workloads(workspace: &Workspace) -> Names {
     names
 }
 
-/// Returns the names of intents; with the namespace where the name alone is not enough.
+/// Returns the names of intents; with the kind, or else the namespace, where the name alone is not enough.
 fn intents(workspace: &Workspace) -> Names {
     let mut all: BTreeMap<&str, Vec<(&Manifest, String)>> = BTreeMap::new();
     for kind in &KINDS {
@@ -112,14 +112,16 @@ fn intents(workspace: &Workspace) -> Names {
     }
     let mut names = Names::new();
     for (name, those) in all {
-        let is_alone = those.len() == 1;
-        for (manifest, namespace) in those {
-            let name = if is_alone {
-                name.to_owned()
-            } else {
-                format!("{namespace}/{name}")
+        let kinds: BTreeSet<&String> = those.iter().map(|(manifest, _)| &manifest.key.kind).collect();
+        let (is_alone, has_kinds) = (those.len() == 1, kinds.len() > 1);
+        for (manifest, namespace) in &those {
+            let kind = &manifest.key.kind;
+            let name = match (is_alone, has_kinds) {
+                (true, _) => name.to_owned(),
+                (false, true) => format!("{}/{name}", kind.to_ascii_lowercase()),
+                (false, false) => format!("{namespace}/{name}"),
             };
-            names.insert(name, manifest.key.kind.clone());
+            names.insert(name, kind.clone());
         }
     }
     names

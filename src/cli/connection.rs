@@ -1,6 +1,7 @@
 //! The flags that say where the cluster and the repository are, and what opens it.
 
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 use clap::Args;
 use sha2::{Digest, Sha256};
@@ -13,6 +14,9 @@ use cutover_core::error::{Error, Result};
 use cutover_git::{
     Credentials, HttpsCredentials, Limits, Options, RemoteUrl, Secret, SigningKey, SshCredentials,
 };
+
+/// How long a command that can go on without the control plane waits for its answer.
+pub const PATIENCE: Duration = Duration::from_secs(10);
 
 /// Which Karmada API server.
 #[derive(Args, Debug)]

@@ -1,32 +1,33 @@
-//! Intents that can't both have what they ask for: `cutover migrate` looks before it writes one more. What empties a cluster is
-//! not refused by anything: it is asked for when time is short, and what `validate` finds in it says what else wants to go there.
+//! Intents that exclude each other: `cutover migrate` checks for them before it writes another one. `cutover evacuate` is never
+//! refused for that: people use it when time is short, and the findings of `validate` in the new file name the intents that it
+//! excludes.
 
 use std::collections::BTreeSet;
 
 use serde_json::{Value, json};
 
-use super::control::{Known, LookArgs};
+use super::look::{Known, Look};
 use super::workspace::Workspace;
-use cutover_core::api::{self, Phase};
+use cutover_core::api::{self, Migration, Phase};
 use cutover_core::error::{Error, Result};
 use cutover_core::intent::rivals;
 use cutover_core::manifest::Manifest;
 use cutover_karmada::name::ObjectKey;
 
-/// What the status of an intent says; `None`: nobody could be asked.
+/// The phase of an intent and whether it has ended; `None`: that is not known.
 type Stands = Option<(String, bool)>;
 
 /// Fails while an intent of the repository is known not to have ended that excludes a new one. Where that isn't known, what
 /// `validate` finds in the new file says so. Returns those that are known to have ended. `own`: kind, namespace and spec of the new
 /// one, as in its file; `named`: what it is called.
 pub async fn by_none(
-    look: &LookArgs,
+    look: Look<'_>,
     workspace: &Workspace,
     named: &str,
     own: &Value,
 ) -> Result<BTreeSet<ObjectKey>> {
     let mut ended = BTreeSet::new();
-    for (manifest, namespace) in workspace.migrations() {
+    for (manifest, namespace) in workspace.of_kind("Migration") {
         let there = json!({
             "kind": "Migration", "metadata": {"namespace": namespace}, "spec": manifest.value["spec"],
         });
@@ -41,12 +42,13 @@ pub async fn by_none(
     }
     for manifest in workspace.set.of_kind(api::GROUP, "Evacuation") {
         if let Some(want) = rivals::exclude_each_other(own, &manifest.value) {
-            let object = look.object(workspace, manifest, None).await;
-            let stands = object.map(|object| {
+            let name = &manifest.key.name;
+            let known = look.known::<Value>(workspace, "Evacuation", None, name).await;
+            let stands = known.object().map(|object| {
                 let phase = object.pointer("/status/phase").and_then(Value::as_str);
                 (phase.unwrap_or("Pending").to_owned(), rivals::has_ended(&object))
             });
-            let other = format!("Evacuation {}", manifest.key.name);
+            let other = format!("Evacuation {name}");
             if judge(named, &other, &want, manifest, stands)? {
                 ended.insert(manifest.key.clone());
             }
@@ -55,10 +57,13 @@ pub async fn by_none(
     Ok(ended)
 }
 
-async fn migration(look: &LookArgs, workspace: &Workspace, namespace: &str, name: &str) -> Stands {
-    let phase = match look.known(workspace, namespace, name).await {
+async fn migration(look: Look<'_>, workspace: &Workspace, namespace: &str, name: &str) -> Stands {
+    let known = look
+        .known::<Migration>(workspace, "Migration", Some(namespace), name)
+        .await;
+    let phase = match known {
         Known::As(known) => known.status.map_or(Phase::default(), |status| status.phase),
-        Known::Fresh => Phase::default(),
+        Known::Absent(_) => Phase::default(),
         Known::Not(_) => return None,
     };
     Some((phase.to_string(), phase.is_terminal()))
@@ -70,12 +75,11 @@ fn judge(named: &str, other: &str, want: &str, manifest: &Manifest, stands: Stan
         None => Ok(false),
         Some((_, true)) => Ok(true),
         Some((phase, false)) => Err(Error::user(format!(
-            "{named} and {other} would want {want}: only one of them can have it, and the other one has not ended: {phase}"
+            "{named} and {other} exclude each other: together they ask for {want}; {other} has not ended: {phase}"
         ))
         .at(manifest.source.clone())
-        .hint(
-            "abort the other one first; of two migrations, the second can begin where the first ends, with --from; --offline does \
-             not ask how the other one stands",
-        )),
+        .hint(format!(
+            "abort {other} first; a second Migration can begin where the first one ends, with --from; --offline skips this check"
+        ))),
     }
 }

@@ -1,4 +1,4 @@
-//! `cutover failover`: a person decides that a workload fails over now; writes and commits what its FailoverPlan is asked.
+//! `cutover failover`: a person decides that a workload fails over now; writes and commits the request to its FailoverPlan.
 
 use std::process::ExitCode;
 use std::sync::Arc;
@@ -6,31 +6,32 @@ use std::sync::Arc;
 use clap::Args;
 use serde_json::{Value, json};
 
-use super::control::{LookArgs, Stands};
-use super::fresh::{self, Fresh, Within};
+use super::intent_file::{self, NewIntent, Spec, Within};
+use super::look::{Known, LookArgs, why};
+use super::target::Target;
 use super::workspace::{ChangeArgs, Edit, Workspace};
 use super::{joined, named, values};
-use cutover_core::api::{FailoverGate, FailoverPlanStatus};
+use cutover_core::api::FailoverPlan;
 use cutover_core::error::{Error, Result};
-use cutover_core::manifest::{Change, Manifest, edit};
+use cutover_core::intent::control::Decision;
+use cutover_core::manifest::{Change, Manifest};
 use cutover_karmada::name::ClusterName;
 
-/// Asks for a workload to fail over now, whether or not its cluster can be reached. A workload that is well is better moved by
-/// a Migration.
+/// Asks for a workload to fail over now, whether or not its cluster can be reached. A healthy workload is better moved by a Migration.
 #[derive(Args, Debug)]
 pub struct Failover {
     /// The workload, as kubectl takes it: KIND/NAME or NAME of a template in the repository
     #[arg(value_name = "WORKLOAD")]
     workload: String,
-    /// The cluster that it goes to
+    /// The cluster to fail over to
     #[arg(long, value_name = "CLUSTER")]
     to: ClusterName,
-    /// Why; stands in the history for everybody
+    /// The reason, which the history of the plan shows
     #[arg(long, value_name = "TEXT")]
     reason: String,
     #[command(flatten)]
     within: Within,
-    /// The number that the failover gets [default: the next one, as the control plane or the status branch says]
+    /// The number of the failover [default: the next one, as the control plane or the status branch says]
     #[arg(long, value_name = "NUMBER", value_parser = values::count)]
     attempt: Option<u32>,
     /// Who decides [default: who commits]
@@ -51,10 +52,7 @@ impl Failover {
         let workload = named::find(&workspace, &self.workload, self.within.namespace.as_deref())?;
         joined::all_are(&self.look.ask, [&self.to]).await?;
         let namespace = workspace.namespace_of(&workload);
-        let by = self
-            .by
-            .clone()
-            .or_else(|| workspace.checkout().and_then(cutover_git::Checkout::author));
+        let by = self.by.clone().or_else(|| workspace.author());
         let is_its = |manifest: &Manifest| {
             let about = |field: &str| manifest.value.pointer(&format!("/spec/workload/{field}"));
             about("kind") == Some(&json!(workload.key.kind))
@@ -63,60 +61,65 @@ impl Failover {
         let plan = workspace
             .of_kind("FailoverPlan")
             .find(|(manifest, there)| *there == namespace && is_its(manifest));
-        let edit = match plan {
-            Some((manifest, _)) => self.ask(&workspace, manifest, &namespace, by).await?,
-            None => self.write(&workspace, &workload, &namespace, by)?,
-        };
-        workspace.apply(&self.change, &self.look.git, &edit)?;
+        let git = &self.look.git;
+        match plan {
+            Some((plan, _)) => {
+                let plan = Target::intent(Arc::clone(plan), namespace);
+                let decision = self.ask(&workspace, &plan, by).await?;
+                plan.write(&workspace, decision, &self.change, git)?;
+            }
+            None => {
+                let edit = self.new_plan(&workspace, &workload, &namespace, by)?;
+                workspace.apply(&self.change, git, &edit)?;
+            }
+        }
         Ok(ExitCode::SUCCESS)
     }
 
     fn request(&self, attempt: u32, by: Option<String>) -> Value {
-        let mut request = json!({"attempt": attempt, "to": self.to, "reason": self.reason});
-        if let Some(by) = by {
-            request["by"] = by.into();
-        }
-        request
+        let mut request = Spec::default();
+        request.apply("attempt", Some(json!(attempt)));
+        request.apply("to", Some(json!(self.to)));
+        request.apply("reason", Some(json!(self.reason)));
+        request.apply("by", by.map(|by| json!(by)));
+        request.value()
+    }
+
+    fn subject(&self) -> String {
+        format!("Fail {} over to {}", self.workload, self.to)
     }
 
     /// Adds the request to the plan that there is.
-    async fn ask(
-        &self,
-        workspace: &Workspace,
-        manifest: &Arc<Manifest>,
-        namespace: &str,
-        by: Option<String>,
-    ) -> Result<Edit> {
-        let name = &manifest.key.name;
+    async fn ask(&self, workspace: &Workspace, plan: &Target, by: Option<String>) -> Result<Decision> {
         let attempt = match self.attempt {
             Some(attempt) => attempt,
-            None => match self.look.failover_plan(workspace, namespace, name).await {
-                Stands::As(status) => status.common.attempt + 1,
-                Stands::Fresh => 1,
-                Stands::Unknown(why) => {
-                    return Err(Error::user(format!(
-                        "which failover of {namespace}/{name} it would be can't be told: {why}"
-                    ))
-                    .hint("say it with --attempt: one more than status.attempt"));
-                }
-            },
+            None => self.next_attempt(workspace, plan).await?,
         };
-        let request = Change::Set("/spec/request", self.request(attempt, by));
-        let text = edited(workspace, manifest, &request)?;
-        Ok(Edit {
-            path: manifest.source.path.clone(),
-            text,
-            intent: format!("{namespace}/{name}"),
-            subject: format!("Fail {} over to {}", self.workload, self.to),
-            body: format!(
-                "Failover {attempt} of FailoverPlan {namespace}/{name}: {}",
-                self.reason
-            ),
+        Ok(Decision::Change {
+            change: Change::Set("/spec/request", self.request(attempt, by)),
+            subject: self.subject(),
+            body: format!("Failover {attempt} of {}: {}", plan.full_name(), self.reason),
         })
     }
 
+    async fn next_attempt(&self, workspace: &Workspace, plan: &Target) -> Result<u32> {
+        let (namespace, name) = (plan.namespace.as_deref(), &plan.manifest.key.name);
+        let look = self.look.look();
+        let known = look.known::<FailoverPlan>(workspace, "FailoverPlan", namespace, name);
+        match known.await {
+            Known::As(plan) => Ok(plan.status.unwrap_or_default().common.attempt + 1),
+            Known::Absent(reasons) if reasons.is_empty() => Ok(1),
+            Known::Absent(reasons) | Known::Not(reasons) => Err(Error::user(format!(
+                "the number of the next failover of {} is not known: {}",
+                plan.name(),
+                why(&reasons)
+            ))
+            .hint("name it with --attempt: one more than status.attempt")),
+        }
+    }
+
     /// Writes a plan that begins with the request.
-    fn write(
+    fn new_plan(
         &self,
         workspace: &Workspace,
         workload: &Manifest,
@@ -124,103 +127,17 @@ impl Failover {
         by: Option<String>,
     ) -> Result<Edit> {
         let name = format!("{}-failover", workload.key.name);
-        let plan = Fresh::at(
+        let plan = NewIntent::at(
             workspace,
             "FailoverPlan",
             &workload.key,
             (namespace, name),
             self.file.as_deref(),
         )?;
-        let spec = json!({
-            "workload": fresh::about(workload), "request": self.request(self.attempt.unwrap_or(1), by),
-        });
-        let subject = format!("Fail {} over to {}", self.workload, self.to);
-        Ok(plan.edit(&spec, subject, None, &format!(": {}", self.reason)))
+        let mut spec = Spec::default();
+        spec.apply("workload", Some(intent_file::about(workload)));
+        spec.apply("request", Some(self.request(self.attempt.unwrap_or(1), by)));
+        let why = format!(": {}", self.reason);
+        Ok(plan.edit(&spec.value(), self.subject(), None, &why))
     }
-}
-
-/// Answers a question of a failover plan with yes, by a commit to its file.
-pub async fn approve(
-    workspace: &Workspace,
-    manifest: &Arc<Manifest>,
-    namespace: &str,
-    gate: Option<FailoverGate>,
-    by: Option<String>,
-    change: &ChangeArgs,
-    look: &LookArgs,
-) -> Result<ExitCode> {
-    let name = format!("{namespace}/{}", manifest.key.name);
-    let status = match look.failover_plan(workspace, namespace, &manifest.key.name).await {
-        Stands::As(status) => *status,
-        Stands::Fresh => FailoverPlanStatus::default(),
-        Stands::Unknown(why) => {
-            return Err(Error::user(format!("what {name} asks can't be told: {why}"))
-                .hint("let the control plane (--kubeconfig) or the remote be asked"));
-        }
-    };
-    let mut asks: Vec<_> = status.asks.iter().collect();
-    asks.retain(|ask| gate.is_none_or(|gate| ask.gate == gate));
-    let ask = match asks.as_slice() {
-        [only] => *only,
-        [] => return Err(asks_nothing(&name, &status, gate)),
-        several => {
-            let names: Vec<String> = several
-                .iter()
-                .map(|ask| format!("{} of {}", ask.gate, ask.cluster))
-                .collect();
-            return Err(
-                Error::user(format!("{name} asks several things: {}", names.join(", ")))
-                    .hint("name one with --gate, or add the approval to spec.approvals by hand"),
-            );
-        }
-    };
-    let by = by.or_else(|| workspace.checkout().and_then(cutover_git::Checkout::author));
-    let mut approval = json!({"gate": ask.gate, "cluster": ask.cluster, "attempt": ask.attempt});
-    if let Some(by) = by {
-        approval["by"] = by.into();
-    }
-    let edit = Edit {
-        path: manifest.source.path.clone(),
-        text: edited(workspace, manifest, &Change::Append("/spec/approvals", approval))?,
-        intent: name.clone(),
-        subject: format!("Approve {} of {} for {name}", ask.gate, ask.cluster),
-        body: format!(
-            "Failover {} of {name}: {}",
-            ask.attempt,
-            said(ask.gate, &ask.cluster)
-        ),
-    };
-    workspace.apply(change, &look.git, &edit)?;
-    Ok(ExitCode::SUCCESS)
-}
-
-fn asks_nothing(name: &str, status: &FailoverPlanStatus, gate: Option<FailoverGate>) -> Error {
-    let what = gate.map_or_else(
-        || "no approval".to_owned(),
-        |gate| format!("no approval of {gate}"),
-    );
-    let hint = match status.asks.first() {
-        Some(ask) => format!("it asks for {} of {}", ask.gate, ask.cluster),
-        None => format!("cutover status says what it does: it is {}", status.phase),
-    };
-    Error::user(format!("{name} asks for {what}")).hint(hint)
-}
-
-fn said(gate: FailoverGate, cluster: &ClusterName) -> String {
-    match gate {
-        FailoverGate::Fenced => format!("nothing of the workload in {cluster} writes, or will write again."),
-        FailoverGate::FromNothing => format!("the copy in {cluster} may start without its state."),
-        FailoverGate::Purge => format!("the old copy in {cluster} may be deleted."),
-    }
-}
-
-fn edited(workspace: &Workspace, manifest: &Arc<Manifest>, change: &Change) -> Result<String> {
-    let path = &manifest.source.path;
-    let text = workspace
-        .text(path)
-        .ok_or_else(|| Error::internal(format!("{path} was read and has no text")))?;
-    edit(text, manifest, change).map_err(|error| {
-        let hint = format!("edit it by hand: {}", change.by_hand());
-        Error::user(error.to_string()).at(error.at).hint(hint)
-    })
 }

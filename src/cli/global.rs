@@ -29,7 +29,8 @@ pub struct Global {
         help_heading = "Global options"
     )]
     color: Color,
-    /// Log more to stderr; twice for debugging, three times for everything. CUTOVER_LOG takes a filter
+    /// Show more: uids, markers and names of probes in the output, and log lines on stderr; twice for debugging, three times for
+    /// everything. CUTOVER_LOG takes a filter for log lines
     #[arg(short, long, global = true, action = ArgAction::Count, help_heading = "Global options")]
     verbose: u8,
     /// How log lines are written
@@ -54,7 +55,7 @@ pub struct Global {
     limits: Vec<Setting>,
 }
 
-/// What the flags say of limits; of the whole process, as its flags are.
+/// The limits as flags set them; of the whole process, as its flags are.
 static BUDGET: OnceLock<Budget> = OnceLock::new();
 
 /// Returns what files may cost.
@@ -62,10 +63,10 @@ pub fn budget() -> Budget {
     BUDGET.get().copied().unwrap_or_default()
 }
 
-/// Whether more is asked for than what everybody wants to know; of the whole process, as its flags are.
+/// Whether `--verbose` is given; of the whole process, as its flags are.
 static VERBOSE: OnceLock<bool> = OnceLock::new();
 
-/// Returns whether more is asked for than what everybody wants to know: uids, markers, names of probes.
+/// Returns whether the output shows details that most people don't need: uids, markers, names of probes.
 pub fn is_verbose() -> bool {
     VERBOSE.get().copied().unwrap_or_default()
 }

@@ -1,7 +1,10 @@
 //! How people name an intent: `NAME`, `NAMESPACE/NAME`, or as kubectl takes it, `KIND/NAME`, such as `mig/orders-to-west`.
 
+use std::collections::BTreeSet;
+
+use cutover_base::nearest::nearest;
 use cutover_core::api::{self, KINDS};
-use cutover_core::lint::nearest::nearest;
+use cutover_core::error::Error;
 
 /// An intent as a person names it.
 #[derive(Clone, Copy, Debug)]
@@ -31,11 +34,8 @@ impl<'a> IntentName<'a> {
     /// Returns whether an intent is meant; `namespace`: the one that it is in, none of one of cluster scope.
     pub fn means(&self, kind: &str, namespace: Option<&str>, name: &str) -> bool {
         let is_there = self.namespace.is_none_or(|wanted| namespace == Some(wanted));
-        let is_meant = match self.before {
-            None => is_there,
-            Some(before) => namespace == Some(before) || self.is_kind(kind) && is_there,
-        };
-        is_meant && name == self.name
+        let is_before = |before: &str| namespace == Some(before) || self.is_kind(kind);
+        is_there && self.before.is_none_or(is_before) && name == self.name
     }
 
     /// Returns the kind that is named before the slash, if one is.
@@ -67,11 +67,32 @@ pub fn did_you_mean<'a>(
     })
 }
 
+/// Returns the error about a name that several objects have. `all`: kind, namespace and name of each; no namespace of one of cluster
+/// scope.
+pub fn ambiguous(named: &str, all: &[(&str, &str, &str)]) -> Error {
+    let full = |(kind, namespace, name): &(&str, &str, &str)| match *namespace {
+        "" => format!("{kind}/{name}"),
+        namespace => format!("{kind}/{name} in {namespace}"),
+    };
+    let names: Vec<String> = all.iter().map(full).collect();
+    let kinds: BTreeSet<&str> = all.iter().map(|(kind, ..)| *kind).collect();
+    let such_as = all.first().map_or_else(String::new, |(kind, _, name)| {
+        format!(", such as {}/{name}", kind.to_ascii_lowercase())
+    });
+    let hint = match kinds.len() {
+        1 => "name its namespace with --namespace".to_owned(),
+        several if several == all.len() => format!("name one as KIND/NAME{such_as}"),
+        _ => format!("name one as KIND/NAME{such_as}, and its namespace with --namespace"),
+    };
+    Error::user(format!("{named} could be any of {}", names.join(", "))).hint(hint)
+}
+
 /// Returns the kind of intents that is called so: by its name in any case, in the plural, or by a short name of its CRD.
 pub fn kind(text: &str) -> Option<&'static api::Kind> {
     let text = text.to_ascii_lowercase();
-    // Only the group of all intents can be meant.
+    // Only the group of all intents can be meant, and its one version.
     let text = text.strip_suffix(".cutover.dev").unwrap_or(&text);
+    let text = text.strip_suffix(".v1alpha1").unwrap_or(text);
     KINDS.iter().find(|kind| kind.is_called(text))
 }
 
@@ -99,6 +120,32 @@ mod tests {
             }
         }
         assert!(kind("deploy").is_none());
+        assert_eq!(
+            kind("Rollouts.v1alpha1.cutover.dev").map(|kind| kind.name),
+            Some("Rollout")
+        );
+    }
+
+    #[test]
+    fn a_name_that_several_have_is_told_with_what_tells_them_apart() {
+        let said = |all: &[(&str, &str, &str)]| {
+            let error = ambiguous("web", all);
+            format!("{error}\n{}", error.hint_text().unwrap())
+        };
+        let (rollout, suspension) = (("Rollout", "shop", "web"), ("Suspension", "shop", "web"));
+        assert_eq!(
+            said(&[rollout, suspension]),
+            "web could be any of Rollout/web in shop, Suspension/web in shop\nname one as KIND/NAME, such as rollout/web"
+        );
+        assert_eq!(
+            said(&[rollout, ("Rollout", "depot", "web")]),
+            "web could be any of Rollout/web in shop, Rollout/web in depot\nname its namespace with --namespace"
+        );
+        assert_eq!(
+            said(&[("Rollout", "depot", "web"), rollout, ("Evacuation", "", "web")]),
+            "web could be any of Rollout/web in depot, Rollout/web in shop, Evacuation/web\nname one as KIND/NAME, such as rollout/web, \
+             and its namespace with --namespace"
+        );
     }
 
     #[test]
@@ -133,6 +180,7 @@ mod tests {
         let there = IntentName::new("mig/orders", Some("shop"));
         assert!(there.means("Migration", Some("shop"), "orders"));
         assert!(!there.means("Migration", Some("depot"), "orders"));
+        assert!(!IntentName::new("shop/orders", Some("depot")).means("Migration", Some("shop"), "orders"));
         let whole = IntentName::new("evac/maintenance", None);
         assert!(whole.means("Evacuation", None, "maintenance"));
         assert!(!IntentName::new("shop/maintenance", None).means("Evacuation", None, "maintenance"));

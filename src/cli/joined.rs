@@ -1,11 +1,10 @@
 //! Clusters that a new intent names: a control plane that is at hand says whether they are joined.
 
-use super::connection::{AskArgs, ClusterArgs};
-use super::control::PATIENCE;
+use super::connection::{AskArgs, ClusterArgs, PATIENCE};
 use super::output;
+use cutover_base::nearest::did_you_mean;
 use cutover_cluster::{Answer, Limits, Lookup};
 use cutover_core::error::{Error, Result};
-use cutover_core::lint::nearest::did_you_mean;
 use cutover_karmada::name::{ClusterName, Gvk};
 
 /// Fails if a cluster is known not to be joined. Where no control plane can be asked, Preflight will say so.

@@ -12,7 +12,6 @@ mod complete;
 mod completions;
 mod connection;
 mod control;
-mod control_edit;
 #[cfg(feature = "sandbox")]
 mod demo;
 mod evacuate;
@@ -21,13 +20,13 @@ mod excluded;
 mod failover;
 mod files;
 mod forge;
-mod fresh;
 mod global;
 mod help;
 mod init;
+mod intent_file;
 mod intent_name;
 mod joined;
-mod live;
+mod look;
 mod migrate;
 mod moves;
 mod named;
@@ -48,6 +47,7 @@ mod shift;
 mod signal;
 mod status;
 mod suspend;
+mod target;
 mod validate;
 mod values;
 mod version;
@@ -82,7 +82,7 @@ pub struct Cli {
 #[derive(Debug, Subcommand)]
 #[allow(clippy::large_enum_variant, reason = "there is one of it, for a moment")]
 enum Command {
-    /// Show the whole story on this machine: a sandbox, a Git push, a migration, a roll back
+    /// Play the demo on this machine: a sandbox, a Git push, a migration, a roll back
     #[cfg(feature = "sandbox")]
     Demo(demo::Demo),
     /// Write a new repository to start from, or install what a control plane needs
@@ -93,31 +93,31 @@ enum Command {
     Validate(validate::Validate),
     /// Show what a push would change in a live control plane, without changing it
     Plan(plan::Plan),
-    /// Report on a pull request: what is wrong, what it changes, who would move, what would block it
+    /// Report on a pull request: errors, changes, which workloads would move, what would block them
     Review(review::Review),
     /// Reconcile: sync Git to the control plane, carry out intents, commit status
     Run(run::Run),
     /// Show what intents are doing
     Status(status::Status),
-    /// Follow an intent to its end, or to a phase; 1: it ended otherwise
+    /// Wait until an intent has ended or is in a phase; exit with 1 if it ended otherwise
     Wait(wait::Wait),
-    /// Ask for a workload to be moved: write and commit the Migration
+    /// Move a workload with its state: write and commit the Migration
     Migrate(migrate::Migrate),
-    /// Ask for a cluster to be emptied: write and commit the Evacuation
+    /// Move all workloads out of a cluster: write and commit the Evacuation
     Evacuate(evacuate::Evacuate),
     /// Move replicas to another cluster step by step: write and commit the ReplicaShift
     Shift(shift::Shift),
-    /// Let a workload's changes go cluster by cluster: write and commit the Rollout; undo, retry
+    /// Roll out a workload's changes cluster by cluster: write and commit the Rollout; undo, retry
     Rollout(rollout::Rollout),
     /// Redistribute workloads over the clusters: write and commit the Rebalance
     Rebalance(rebalance::Rebalance),
     /// Keep changes from reaching clusters: write and commit the Suspension
     Suspend(suspend::Suspend),
-    /// Have a workload fail over now: write and commit what its FailoverPlan is asked
+    /// Fail a workload over now: write and commit the request to its FailoverPlan
     Failover(failover::Failover),
-    /// Let an intent go on that waits for an approval, by a commit
+    /// Approve what an intent waits for, by a commit
     Approve(control::Approve),
-    /// Tell a migration what it can't see or must not decide, by a commit
+    /// Give a migration a fact that it cannot observe, or a decision that it must not make, by a commit
     Assume(control::Assume),
     /// Stop an intent before its next step, by a commit
     Pause(control::IntentArgs),
@@ -170,7 +170,7 @@ impl Cli {
             Command::Approve(command) => block_on(command.run()),
             Command::Assume(command) => block_on(command.run()),
             Command::Pause(intent) => block_on(intent.ask(Control::Pause)),
-            Command::Resume(intent) => block_on(intent.resume()),
+            Command::Resume(intent) => block_on(intent.ask(Control::Resume)),
             Command::Evacuate(command) => block_on(command.run()),
             Command::Shift(command) => block_on(command.run()),
             Command::Rollout(command) => block_on(command.run()),
@@ -187,8 +187,7 @@ impl Cli {
     }
 }
 
-/// The least number of threads: on few cores, too, some are left to hear signals and to renew Leases while others take a large
-/// list in.
+/// The least number of threads: on few cores, too, some have to handle signals and renew Leases while others read a large list.
 const WORKERS: usize = 4;
 
 fn block_on<T>(work: impl Future<Output = Result<T>>) -> Result<T> {
@@ -199,7 +198,7 @@ fn block_on<T>(work: impl Future<Output = Result<T>>) -> Result<T> {
         .build()
         .map_err(|error| Error::internal(format!("cannot start a runtime: {error}")))?;
     let done = runtime.block_on(work);
-    // A conversation with Git that was broken off may go on for a while: nobody waits for it.
+    // A connection to Git that was broken off may live on for a while: it is not waited for.
     runtime.shutdown_background();
     done
 }

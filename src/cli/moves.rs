@@ -1,42 +1,43 @@
-//! What `cutover evacuate` and `cutover rebalance` are told alike: which workloads, where to, how many at once.
+//! The flags that `cutover evacuate` and `cutover rebalance` share: which workloads move, to which clusters, how many at once.
 
 use clap::{Args, ValueEnum};
 use jiff::Timestamp;
 use serde_json::{Value, json};
 
-use super::fresh::Spec;
-use super::values;
+use super::intent_file::Spec;
+use super::workspace::Workspace;
+use super::{named, values};
 use cutover_core::api::{self, MovesPhase, TimeSpan};
-use cutover_karmada::LabelSelector;
+use cutover_core::error::Result;
 use cutover_karmada::name::ClusterName;
 
 #[derive(Args, Debug)]
 pub struct MovesArgs {
-    /// Only these clusters take part [default: any that a workload's policy allows]
+    /// Move workloads to these clusters only [default: any that a workload's policy allows]
     #[arg(long, value_name = "CLUSTER", value_delimiter = ',')]
     to: Vec<ClusterName>,
-    /// Which one of several that would do
+    /// Which of several suitable clusters a workload moves to
     #[arg(long, value_name = "WHICH", default_value = "least-loaded")]
     choose: Choose,
-    /// Only these kinds, for instance FlinkDeployment or Deployment.apps
+    /// Only these kinds, as kubectl takes them, for instance FlinkDeployment, deploy or deployments.apps
     #[arg(long = "kind", value_name = "KIND", value_delimiter = ',')]
     kinds: Vec<String>,
     /// Only workloads whose templates have these labels, as in kubectl -l
-    #[arg(short = 'l', long, value_name = "SELECTOR", value_parser = labels)]
+    #[arg(short = 'l', long, value_name = "SELECTOR", value_parser = values::labels)]
     selector: Option<String>,
     /// Only these namespaces
     #[arg(short, long = "namespace", value_name = "NAMESPACE", value_delimiter = ',')]
     namespaces: Vec<String>,
-    /// Who goes first, by labels; can be given several times
-    #[arg(long, value_name = "SELECTOR", value_parser = labels)]
+    /// Which workloads move first, by labels; may be given several times
+    #[arg(long, value_name = "SELECTOR", value_parser = values::labels)]
     first: Vec<String>,
-    /// How many move at the same time
+    /// How many workloads move at the same time
     #[arg(long, value_name = "NUMBER", default_value_t = 1, value_parser = values::count)]
     max_parallel: u32,
-    /// How many may fail before nothing more begins
+    /// How many moves may fail before no other one begins
     #[arg(long, value_name = "NUMBER", default_value_t = 0)]
     max_failures: u32,
-    /// How long each must be healthy without a break before its source is removed [default: 60s]
+    /// How long each workload must be healthy without a break before its source is removed [default: 60s]
     #[arg(long, value_name = "DURATION")]
     healthy_for: Option<TimeSpan>,
     /// Wait for `cutover approve` before the first workload moves; `Moving` is the one phase that can wait
@@ -51,16 +52,16 @@ pub struct MovesArgs {
         ignore_case = true
     )]
     approve_before: Option<String>,
-    /// When nothing begins any more, and what isn't past its commit point is rolled back
+    /// The time from which no move begins, and moves that are not past their commit point are rolled back
     #[arg(long, value_name = "TIME", value_parser = values::deadline)]
     deadline: Option<Timestamp>,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 enum Choose {
-    /// The one of which the smallest share is asked for
+    /// The one with the smallest share of its capacity requested
     LeastLoaded,
-    /// The one that Karmada's scheduler puts first
+    /// The one that Karmada's scheduler ranks first
     Scheduler,
 }
 
@@ -70,8 +71,8 @@ impl MovesArgs {
         &self.to
     }
 
-    /// Says what was asked for: what is left out has its default.
-    pub fn apply(&self, spec: &mut Spec) {
+    /// Adds the fields that were asked for: what is left out has its default.
+    pub fn apply(&self, workspace: &Workspace, spec: &mut Spec) -> Result<()> {
         let mut to = Spec::default();
         to.list("clusters", &self.to);
         to.apply(
@@ -80,7 +81,11 @@ impl MovesArgs {
         );
         spec.apply("to", to.some());
         let mut select = Spec::default();
-        select.list("kinds", &self.kinds);
+        let kinds = self
+            .kinds
+            .iter()
+            .map(|kind| named::selected_kind(workspace, kind));
+        select.list("kinds", &kinds.collect::<Result<Vec<_>>>()?);
         select.apply(
             "labelSelector",
             self.selector.as_ref().map(|labels| json!(labels)),
@@ -100,10 +105,6 @@ impl MovesArgs {
             .map(|_| json!({"before": [MovesPhase::Moving]}));
         spec.apply("approval", gate);
         spec.apply("deadline", self.deadline.map(|deadline| json!(deadline)));
+        Ok(())
     }
-}
-
-fn labels(text: &str) -> Result<String, String> {
-    let read: Result<LabelSelector, _> = text.parse();
-    read.map(|_| text.to_owned()).map_err(|error| error.to_string())
 }

@@ -5,35 +5,47 @@ use std::sync::Arc;
 
 use serde_json::Value;
 
+use super::intent_name::ambiguous;
 use super::workspace::Workspace;
+use cutover_base::nearest::nearest;
 use cutover_core::api::{self, WorkloadProfile};
 use cutover_core::error::{Error, Result};
-use cutover_core::lint::nearest::nearest;
 use cutover_core::manifest::{Manifest, Set};
 use cutover_core::profile;
 use cutover_karmada::name::Gvk;
 
-/// What kubectl calls the kinds that every cluster has, and Karmada's.
-const SHORT_NAMES: [(&str, &str); 21] = [
+/// What kubectl calls the kinds that every cluster has, Karmada's, and those with a built-in profile.
+const SHORT_NAMES: [(&str, &str); 32] = [
     ("cj", "CronJob"),
     ("cm", "ConfigMap"),
     ("cop", "ClusterOverridePolicy"),
     ("cpp", "ClusterPropagationPolicy"),
+    ("crb", "ClusterResourceBinding"),
     ("deploy", "Deployment"),
     ("ds", "DaemonSet"),
     ("ep", "Endpoints"),
+    ("flinkdep", "FlinkDeployment"),
     ("hpa", "HorizontalPodAutoscaler"),
     ("ing", "Ingress"),
+    ("kc", "KafkaConnect"),
     ("limits", "LimitRange"),
+    ("mvtx", "MonoVertex"),
     ("netpol", "NetworkPolicy"),
     ("ns", "Namespace"),
     ("op", "OverridePolicy"),
     ("pdb", "PodDisruptionBudget"),
+    ("pl", "Pipeline"),
+    ("po", "Pod"),
     ("pp", "PropagationPolicy"),
+    ("pv", "PersistentVolume"),
     ("pvc", "PersistentVolumeClaim"),
     ("quota", "ResourceQuota"),
+    ("rb", "ResourceBinding"),
+    ("ro", "Rollout"),
     ("rs", "ReplicaSet"),
     ("sa", "ServiceAccount"),
+    ("sessionjob", "FlinkSessionJob"),
+    ("sparkapp", "SparkApplication"),
     ("sts", "StatefulSet"),
     ("svc", "Service"),
 ];
@@ -89,6 +101,52 @@ impl<'a> KindName<'a> {
     }
 }
 
+/// Returns a kind as intents that move many workloads select it, `Kind` or `Kind.group`: one of the repository or of a profile. Other
+/// text stays as it is: a check of the file says what is wrong with it.
+pub fn selected_kind(workspace: &Workspace, text: &str) -> Result<String> {
+    let asked = KindName::new(text);
+    let of_profiles = workloads(workspace)?.into_iter().map(|(group, kind)| Gvk {
+        group,
+        version: String::new(),
+        kind,
+    });
+    let all = of_profiles.chain(workspace.set.kinds().cloned());
+    let meant: BTreeSet<(String, String)> = all
+        .filter(|gvk| gvk.group != api::GROUP && asked.means(workspace, gvk))
+        .map(|gvk| (gvk.kind, gvk.group))
+        .collect();
+    let kinds: BTreeSet<&String> = meant.iter().map(|(kind, _)| kind).collect();
+    let described = || meant.iter().map(|(kind, group)| format!("{kind}.{group}"));
+    match (kinds.first(), kinds.len(), asked.group) {
+        (None, ..) => Ok(text.to_owned()),
+        (Some(kind), 1, None) => Ok((*kind).clone()),
+        (Some(_), 1, Some(_)) => Ok(described().next().unwrap_or_default()),
+        _ => {
+            let all: Vec<String> = described().collect();
+            Err(Error::user(format!("{text} could be {}", all.join(" or "))).hint("name it as KIND.GROUP"))
+        }
+    }
+}
+
+/// Returns the kind of an API version that is meant where no template has it.
+pub fn kind_of_version(workspace: &Workspace, api_version: &str, text: &str) -> Result<String> {
+    let asked = KindName::new(text);
+    let group = Gvk::new(api_version, "").group;
+    let of_profiles = workloads(workspace)?.into_iter();
+    let of_profiles = of_profiles.filter(|(of, _)| *of == group).map(|(_, kind)| kind);
+    let there = workspace.set.kinds().filter(|gvk| gvk.group == group);
+    let there = there.map(|gvk| gvk.kind.clone());
+    let short = SHORT_NAMES.iter().map(|(_, kind)| (*kind).to_owned());
+    let mut known = of_profiles.chain(there).chain(short);
+    let meant = known.find(|kind| asked.means(workspace, &Gvk::new(api_version, kind)));
+    // What is written as a kind is one, known or not.
+    let is_kind = text.starts_with(|letter: char| letter.is_ascii_uppercase()) && !text.contains('.');
+    meant.or_else(|| is_kind.then(|| text.to_owned())).ok_or_else(|| {
+        Error::user(format!("{text} is not known as a kind of {api_version}"))
+            .hint("write the kind as its manifest has it, for instance Deployment")
+    })
+}
+
 /// Makes a plural as Kubernetes guesses it.
 fn plural(singular: &str) -> String {
     match singular.strip_suffix('y') {
@@ -124,13 +182,11 @@ pub fn find(workspace: &Workspace, named: &str, namespace: Option<&str>) -> Resu
             Err(unknown(workspace, &asked, name, [&is_kind, &is_workload]))
         }
         several => {
-            let described = several.iter().map(|manifest| {
-                let namespace = workspace.namespace_of(manifest);
-                format!("{} {namespace}/{name}", manifest.key.kind)
-            });
-            let all: Vec<String> = described.collect();
-            Err(Error::user(format!("{named} could be any of {}", all.join(", ")))
-                .hint("say which one with KIND/NAME and --namespace"))
+            let places = several.iter().map(|manifest| workspace.namespace_of(manifest));
+            let places: Vec<String> = places.collect();
+            let all = several.iter().zip(&places);
+            let all = all.map(|(manifest, namespace)| (manifest.key.kind.as_str(), namespace.as_str(), name));
+            Err(ambiguous(named, &all.collect::<Vec<_>>()))
         }
     }
 }

@@ -2,10 +2,10 @@
 
 use std::collections::BTreeMap;
 
+use serde::de::DeserializeOwned;
 use tokio_util::sync::CancellationToken;
 
 use super::connection::GitArgs;
-use cutover_core::api::{FailoverPlan, Migration};
 use cutover_core::config::{Config, StatusBranches};
 use cutover_core::error::{Error, Kind, Result};
 use cutover_core::intent::record;
@@ -79,40 +79,16 @@ impl Recorded {
         Ok(Some(view.with_head(head)))
     }
 
-    /// Returns the record of one intent; `None` if there certainly is none.
-    pub async fn migration(&self, git: &GitArgs, namespace: &str, name: &str) -> Result<Option<Migration>> {
-        let path = record::path("Migration", Some(namespace), name);
-        let files = self.read(git, &[&path]).await?.unwrap_or_default();
-        files
-            .first()
-            .map(|(path, bytes)| migration(path, bytes))
-            .transpose()
-    }
-
     /// Returns the record of an intent, in a namespace or of cluster scope; `None` if there certainly is none.
-    pub async fn document(
+    pub async fn document<T: DeserializeOwned>(
         &self,
         git: &GitArgs,
         kind: &str,
         namespace: Option<&str>,
         name: &str,
-    ) -> Result<Option<serde_json::Value>> {
-        self.one(git, &record::path(kind, namespace, name)).await
-    }
-
-    /// Returns the record of one failover plan; `None` if there certainly is none.
-    pub async fn failover_plan(
-        &self,
-        git: &GitArgs,
-        namespace: &str,
-        name: &str,
-    ) -> Result<Option<FailoverPlan>> {
-        self.one(git, &record::path("FailoverPlan", Some(namespace), name))
-            .await
-    }
-
-    async fn one<T: serde::de::DeserializeOwned>(&self, git: &GitArgs, path: &str) -> Result<Option<T>> {
-        let files = self.read(git, &[path]).await?.unwrap_or_default();
+    ) -> Result<Option<T>> {
+        let path = record::path(kind, namespace, name);
+        let files = self.read(git, &[&path]).await?.unwrap_or_default();
         let read = |(path, bytes): &(String, Vec<u8>)| {
             serde_yaml::from_slice(bytes).map_err(|error| unreadable(path, &error))
         };
@@ -158,10 +134,6 @@ impl Recorded {
         let files: Result<Vec<_>> = files.map(|(path, content)| Ok((path, content?))).collect();
         files.map(Some)
     }
-}
-
-fn migration(path: &str, bytes: &[u8]) -> Result<Migration> {
-    serde_yaml::from_slice(bytes).map_err(|error| unreadable(path, &error))
 }
 
 fn unreadable(path: &str, error: &dyn std::fmt::Display) -> Error {

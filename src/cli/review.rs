@@ -17,7 +17,7 @@ use cutover_cluster::Cluster;
 use cutover_controller::reconcile::sync::Range;
 use cutover_controller::reconcile::{self, Previews, Target};
 use cutover_core::error::{Error, Kind, Result};
-use cutover_core::lint::Finding;
+use cutover_core::finding::Finding;
 use cutover_core::plan::{ChangeSet, Hash};
 use cutover_core::report::review::{COMMENT_LIMIT, Counts, Links, Review as Report, marker};
 use cutover_core::report::{History, Host, MOST_ANNOTATIONS, Web, annotation_commands};
@@ -103,6 +103,35 @@ struct Live {
     server: String,
 }
 
+impl Reviewed {
+    fn take_live(&mut self, live: Live) {
+        self.notes.extend(live.previews.notes.iter().cloned());
+        self.plan = Some((live.changes, Some(live.hash)));
+        self.previews = live.previews;
+        self.server = Some(live.server);
+    }
+
+    fn take_offline(&mut self, mut changes: ChangeSet, history: &History) {
+        let mut previews = reconcile::outlooks_offline(&changes);
+        previews.remember(history);
+        self.notes.extend(previews.notes.iter().cloned());
+        previews.note_in(&mut changes);
+        self.previews = previews;
+        self.plan = Some((changes, None));
+    }
+
+    /// Says why the control plane could not be asked.
+    fn note_failure(&mut self, error: &Error) {
+        self.failure = Some(error.kind());
+        let hint = error.hint_text().map(|hint| format!(" ({hint})"));
+        self.notes.push(format!(
+            "⚠️ Not compared with the control plane: {error}{}",
+            hint.unwrap_or_default()
+        ));
+        output::failed(error);
+    }
+}
+
 impl Review {
     pub async fn run(self) -> Result<ExitCode> {
         let runner = match self.output {
@@ -148,65 +177,51 @@ impl Review {
             (None, Some(pull)) => range(&clone, &format!("{}...HEAD", pull.base))?,
             (None, None) => range(&clone, "HEAD")?,
         };
-        let base = match &range.base {
-            Some(base) => validate::at(&clone, commit(&clone, base.as_str())?)?,
-            None => validate::Base::Unknown,
-        };
-        // What runs, and would lose its state, is asked of the control plane where there is one.
-        let (_, findings) = validate::check(&self.path, &base, self.offline, &[])?;
-        let mut reviewed = Reviewed {
-            findings,
-            links: links(runner, &clone, &range.revision),
-            ..Reviewed::default()
-        };
-        if let Some(told) = clone::uncommitted(&clone, &range.revision) {
-            reviewed
-                .notes
-                .push(format!("⚠️ The files are checked as they are; {told}."));
-        }
+        let mut reviewed = self.files(runner, &clone, &range)?;
         let history = clone::history(&clone, &range.revision);
-        if !self.offline {
+        if self.offline {
+            if pull_request.is_some_and(|pull| pull.from_fork) {
+                reviewed.notes.push(
+                    "From a fork: without secrets, the files are checked and compared in Git alone."
+                        .to_owned(),
+                );
+            }
+        } else {
             match self.live(&clone, range.clone(), &history).await {
                 Ok(live) => {
-                    reviewed.notes.extend(live.previews.notes.iter().cloned());
-                    reviewed.plan = Some((live.changes, Some(live.hash)));
-                    reviewed.previews = live.previews;
-                    reviewed.server = Some(live.server);
+                    reviewed.take_live(live);
                     return Ok(reviewed);
                 }
-                // What there is without it is still worth telling.
-                Err(error) => {
-                    reviewed.failure = Some(error.kind());
-                    reviewed.notes.push(format!(
-                        "⚠️ Not compared with the control plane: {error}{}",
-                        error
-                            .hint_text()
-                            .map(|hint| format!(" ({hint})"))
-                            .unwrap_or_default()
-                    ));
-                    output::failed(&error);
-                }
+                // The report has what is known without it.
+                Err(error) => reviewed.note_failure(&error),
             }
-        } else if pull_request.is_some_and(|pull| pull.from_fork) {
-            reviewed.notes.push(
-                "From a fork: without secrets, the files are checked and compared in Git alone.".to_owned(),
-            );
         }
         match self.in_git(&clone, &range).await {
-            Ok(mut changes) => {
-                let mut previews = reconcile::outlooks_offline(&changes);
-                previews.remember(&history);
-                reviewed.notes.extend(previews.notes.iter().cloned());
-                previews.note_in(&mut changes);
-                reviewed.previews = previews;
-                reviewed.plan = Some((changes, None));
-            }
+            Ok(changes) => reviewed.take_offline(changes, &history),
             Err(error) => {
                 reviewed.failure.get_or_insert(error.kind());
                 reviewed.notes.push(format!("⚠️ Not compared in Git: {error}"));
             }
         }
         Ok(reviewed)
+    }
+
+    /// Checks the files as they are.
+    fn files(&self, runner: Option<&Runner>, clone: &git2::Repository, range: &Range) -> Result<Reviewed> {
+        let base = match &range.base {
+            Some(base) => validate::at(clone, commit(clone, base.as_str())?)?,
+            None => validate::Base::Unknown,
+        };
+        // What runs, and would lose its state, is asked of the control plane where there is one.
+        let (_, findings) = validate::check(&self.path, &base, self.offline, &[])?;
+        let uncommitted = clone::uncommitted(clone, &range.revision);
+        let notes = uncommitted.map(|told| format!("⚠️ The files are checked as they are; {told}."));
+        Ok(Reviewed {
+            findings,
+            links: links(runner, clone, &range.revision),
+            notes: notes.into_iter().collect(),
+            ..Reviewed::default()
+        })
     }
 
     async fn live(&self, clone: &git2::Repository, range: Range, history: &History) -> Result<Live> {

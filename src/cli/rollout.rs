@@ -1,5 +1,5 @@
 //! `cutover rollout`: writes and commits the file that lets a workload's changes go cluster by cluster; `undo`, `follow` and `retry`
-//! say one thing to it, `policy` writes a RolloutPolicy.
+//! change one field of it, `policy` writes a RolloutPolicy.
 
 mod policy;
 mod strategy;
@@ -11,14 +11,14 @@ use clap::{Args, Subcommand};
 use jiff::Timestamp;
 use serde_json::{Value, json};
 
-use super::connection::{AskArgs, GitArgs};
-use super::control::LookArgs;
-use super::control_edit::{self, ControlEdit, Target};
-use super::fresh::{self, Placed, Spec, Within};
-use super::workspace::{ChangeArgs, Workspace};
-use super::{joined, named, output, selected, values};
+use super::control::IntentArgs;
+use super::intent_file::{self, NewIntentArgs, Spec, Within};
+use super::target::Target;
+use super::workspace::Workspace;
+use super::{joined, named, selected, values};
 use cutover_core::api::RolloutStatus;
 use cutover_core::error::{Error, Result};
+use cutover_core::intent::control::Decision;
 use cutover_core::manifest::{Change, Manifest};
 use policy::Policy;
 use strategy::StrategyArgs;
@@ -28,20 +28,20 @@ use strategy::StrategyArgs;
 #[command(args_conflicts_with_subcommands = true, subcommand_negates_reqs = true)]
 pub struct Rollout {
     #[command(subcommand)]
-    tells: Option<Tells>,
+    control: Option<RolloutControl>,
     #[command(flatten)]
     begin: Begin,
 }
 
-/// Says one thing to a rollout, by a commit to its file.
+/// Controls a rollout, by a commit to its file.
 #[derive(Debug, Subcommand)]
-enum Tells {
-    /// Go back to a revision of the history, cluster by cluster, whatever Git says of the template
+enum RolloutControl {
+    /// Go back to an earlier revision, cluster by cluster, whatever template Git has
     Undo(Undo),
     /// Follow Git again after `undo`
-    Follow(Which),
-    /// Let a halted rollout try again
-    Retry(Which),
+    Follow(IntentArgs),
+    /// Try a halted rollout again
+    Retry(IntentArgs),
     /// Let every change of many workloads go cluster by cluster: write and commit the RolloutPolicy
     Policy(Policy),
 }
@@ -54,54 +54,31 @@ struct Begin {
     workload: Option<String>,
     #[command(flatten)]
     strategy: StrategyArgs,
-    /// When nothing begins any more, and what isn't complete counts as failed
+    /// The time from which no cluster gets a change, and a change that is not complete has failed
     #[arg(long, value_name = "TIME", value_parser = values::deadline)]
     deadline: Option<Timestamp>,
     #[command(flatten)]
     within: Within,
     #[command(flatten)]
-    placed: Placed,
-    #[command(flatten)]
-    change: ChangeArgs,
-    #[command(flatten)]
-    ask: AskArgs,
-    #[command(flatten)]
-    git: GitArgs,
+    new: NewIntentArgs,
 }
 
 #[derive(Args, Debug)]
 struct Undo {
     #[command(flatten)]
-    which: Which,
+    rollout: IntentArgs,
     /// The revision, by the beginning of its name or of its commit [default: the last one that every cluster had before]
     #[arg(long, value_name = "REVISION")]
     to: Option<String>,
 }
 
-#[derive(Args, Debug)]
-struct Which {
-    /// The Rollout, or with --workload the RolloutPolicy, as a file of the repository names it: NAME or NAMESPACE/NAME
-    #[arg(value_name = "NAME")]
-    name: String,
-    /// The namespace of the Rollout, where its name alone is not enough
-    #[arg(short, long)]
-    namespace: Option<String>,
-    /// Of a RolloutPolicy: which of the workloads that it rolls
-    #[arg(long, value_name = "KIND/NAME")]
-    workload: Option<String>,
-    #[command(flatten)]
-    change: ChangeArgs,
-    #[command(flatten)]
-    look: LookArgs,
-}
-
 impl Rollout {
     pub async fn run(self) -> Result<ExitCode> {
-        match self.tells {
-            Some(Tells::Undo(undo)) => undo.run().await,
-            Some(Tells::Follow(which)) => which.follow(),
-            Some(Tells::Retry(which)) => which.retry(),
-            Some(Tells::Policy(policy)) => policy.run().await,
+        match self.control {
+            Some(RolloutControl::Undo(undo)) => undo.run().await,
+            Some(RolloutControl::Follow(rollout)) => follow(&rollout),
+            Some(RolloutControl::Retry(rollout)) => retry(&rollout),
+            Some(RolloutControl::Policy(policy)) => policy.run().await,
             None => self.begin.run().await,
         }
     }
@@ -109,10 +86,11 @@ impl Rollout {
 
 impl Begin {
     async fn run(self) -> Result<ExitCode> {
-        let workspace = Workspace::open(&self.change)?;
+        let workspace = self.new.open()?;
         let workload = self.workload.as_deref().unwrap_or_default();
         let manifest = named::find(&workspace, workload, self.within.namespace.as_deref())?;
         let namespace = workspace.namespace_of(&manifest);
+        let base = &manifest.key.name;
         let about = |rollout: &Manifest, field: &str| {
             rollout.value.pointer(&format!("/spec/workload/{field}")).cloned()
         };
@@ -122,109 +100,106 @@ impl Begin {
                 && about(rollout, "name") == Some(json!(manifest.key.name))
         };
         if let Some((rollout, _)) = workspace.of_kind("Rollout").find(is_its) {
-            return Err(Error::user(format!("{} is about it already", rollout.key))
-                .at(rollout.source.clone())
-                .hint("a workload has one Rollout: change its file"));
+            return Err(Error::user(format!(
+                "{} rolls out {} {base} already",
+                rollout.key, manifest.key.kind
+            ))
+            .at(rollout.source.clone())
+            .hint("a workload has one Rollout: change its file"));
         }
-        joined::all_are(&self.ask, self.strategy.clusters()).await?;
-        let base = &manifest.key.name;
-        let rollout = self.placed.beside(&workspace, "Rollout", &manifest, base)?;
+        joined::all_are(&self.new.ask, self.strategy.clusters()).await?;
+        let placed = &self.new.placed;
+        let rollout = placed.beside(&workspace, "Rollout", &manifest, base)?;
         let subject = format!("Let changes of {base} go cluster by cluster");
         let edit = rollout.edit(&self.spec(&manifest), subject, Some(&manifest.key), ".");
-        workspace.apply(&self.change, &self.git, &edit)?;
-        Ok(ExitCode::SUCCESS)
+        self.new.write(&workspace, &edit)
     }
 
     fn spec(&self, workload: &Manifest) -> Value {
         let mut spec = Spec::default();
-        spec.apply("workload", Some(fresh::about(workload)));
+        spec.apply("workload", Some(intent_file::about(workload)));
         self.strategy.apply(&mut spec);
         spec.apply("deadline", self.deadline.map(|deadline| json!(deadline)));
         spec.value()
     }
 }
 
-impl Which {
-    fn find<'a>(&'a self, workspace: &'a Workspace) -> Result<Target<'a>> {
-        let namespace = self.namespace.as_deref();
-        if let Some(workload) = &self.workload {
-            return selected::find(workspace, &self.name, namespace, workload);
-        }
-        let found = workspace.only("Rollout", &self.name, namespace);
-        let (manifest, namespace) = found.ok_or_else(|| {
-            let is_policy = workspace.only("RolloutPolicy", &self.name, namespace).is_some();
-            let hint = if is_policy {
-                "it is a RolloutPolicy: say which of its workloads with --workload KIND/NAME"
-            } else {
-                "name it as NAMESPACE/NAME; cutover rollout KIND/NAME writes one"
-            };
-            workspace.no_one("Rollout", &self.name, hint)
-        })?;
-        Ok(Target::intent(manifest, namespace))
+/// Finds the Rollout that is meant, or the workload of a RolloutPolicy.
+fn find(rollout: &IntentArgs, workspace: &Workspace) -> Result<Target> {
+    let target = rollout.target(workspace, |kind| kind == "Rollout")?;
+    if target.kind() == "Rollout" {
+        return Ok(target);
     }
+    let hint = if target.kind() == "RolloutPolicy" {
+        "name one of its workloads with --workload KIND/NAME"
+    } else {
+        "cutover rollout KIND/NAME writes one"
+    };
+    Err(Error::user(format!("{} is not a Rollout", target.full_name()))
+        .at(target.manifest.source.clone())
+        .hint(hint))
+}
 
-    fn follow(self) -> Result<ExitCode> {
-        let workspace = Workspace::open(&self.change)?;
-        let to = self.find(&workspace)?;
-        let name = to.name();
-        if to.current("/undoTo").is_none() {
-            output::note(format!("nothing to do: {name} follows Git"));
-            return Ok(ExitCode::SUCCESS);
-        }
-        let said = ControlEdit::Plain {
+fn follow(rollout: &IntentArgs) -> Result<ExitCode> {
+    let workspace = rollout.open()?;
+    let target = find(rollout, &workspace)?;
+    let name = target.name();
+    let decision = if target.current("/undoTo").is_none() {
+        Decision::Nothing(format!("{name} follows Git"))
+    } else {
+        Decision::Change {
             change: Change::Unset("/spec/undoTo", Value::Null),
             subject: format!("Let {name} follow Git again"),
-            body: "What Git has of the template is rolled out again, cluster by cluster.",
-        };
-        control_edit::apply(&workspace, &to, &said, &self.change, &self.look.git)
-    }
+            body: "The template that Git has is rolled out again, cluster by cluster.".to_owned(),
+        }
+    };
+    rollout.write(&workspace, &target, decision)
+}
 
-    fn retry(self) -> Result<ExitCode> {
-        let workspace = Workspace::open(&self.change)?;
-        let to = self.find(&workspace)?;
-        let retry = to.current("/retry").and_then(Value::as_u64);
-        let said = ControlEdit::Plain {
-            change: Change::Set("/spec/retry", (retry.unwrap_or_default() + 1).into()),
-            subject: format!("Try {} again", to.name()),
-            body: "A halted rollout goes on where it stopped.",
-        };
-        control_edit::apply(&workspace, &to, &said, &self.change, &self.look.git)
-    }
+fn retry(rollout: &IntentArgs) -> Result<ExitCode> {
+    let workspace = rollout.open()?;
+    let target = find(rollout, &workspace)?;
+    let retry = target.current("/retry").and_then(Value::as_u64);
+    let decision = Decision::Change {
+        change: Change::Set("/spec/retry", (retry.unwrap_or_default() + 1).into()),
+        subject: format!("Try {} again", target.name()),
+        body: "The halted rollout continues where it stopped.".to_owned(),
+    };
+    rollout.write(&workspace, &target, decision)
 }
 
 impl Undo {
     async fn run(self) -> Result<ExitCode> {
-        let workspace = Workspace::open(&self.which.change)?;
-        let to = self.which.find(&workspace)?;
-        let name = to.name();
-        let look = &self.which.look;
-        let object = selected::object(look, &workspace, &to).await;
-        let status: Option<RolloutStatus> =
-            object.and_then(|object| serde_json::from_value(object.get("status")?.clone()).ok());
+        let workspace = self.rollout.open()?;
+        let target = find(&self.rollout, &workspace)?;
+        let name = target.name();
+        let known = selected::known(self.rollout.look.look(), &workspace, &target).await;
+        let status: Option<RolloutStatus> = known
+            .object()
+            .and_then(|object| serde_json::from_value(object.get("status")?.clone()).ok());
         let revision = match (&self.to, &status) {
             (Some(text), Some(status)) => meant(&name, status, text)?,
-            // What it comes to is found out when it is carried out.
+            // The reconciler finds the revision when it carries this out.
             (Some(text), None) => text.clone(),
             (None, Some(status)) => before(&name, status)?,
             (None, None) => {
                 return Err(Error::user(format!(
-                    "which revisions {name} has can't be told: no control plane could be asked how it stands"
+                    "the revisions of {name} are not known: no control plane could be asked how it stands"
                 ))
-                .hint("name one with --to: the beginning of its commit will do"));
+                .hint("name one with --to: the beginning of its commit is enough"));
             }
         };
-        if to.current("/undoTo") == Some(&json!(revision)) {
-            output::note(format!(
-                "nothing to do: {name} is to go back to {revision} already"
-            ));
-            return Ok(ExitCode::SUCCESS);
-        }
-        let said = ControlEdit::Plain {
-            change: Change::Set("/spec/undoTo", json!(revision)),
-            subject: format!("Take {name} back to revision {revision}"),
-            body: "Every cluster gets it, in the order of its waves, until `cutover rollout follow`.",
+        let decision = if target.current("/undoTo") == Some(&json!(revision)) {
+            Decision::Nothing(format!("{name} is asked to go back to {revision} already"))
+        } else {
+            Decision::Change {
+                change: Change::Set("/spec/undoTo", json!(revision)),
+                subject: format!("Take {name} back to revision {revision}"),
+                body: "Every cluster gets it, in the order of its waves, until `cutover rollout follow`."
+                    .to_owned(),
+            }
         };
-        control_edit::apply(&workspace, &to, &said, &self.which.change, &look.git)
+        self.rollout.write(&workspace, &target, decision)
     }
 }
 
@@ -241,7 +216,7 @@ fn meant(name: &str, status: &RolloutStatus, text: &str) -> Result<String> {
             })
             .collect();
         Error::user(format!(
-            "no revision of {name}, or more than one, is meant by {text}"
+            "{text} is the beginning of no revision of {name}, or of several"
         ))
         .hint(format!("there is {}", known.join(", ")))
     })
@@ -264,9 +239,7 @@ fn before(name: &str, status: &RolloutStatus) -> Result<String> {
         })
     });
     newest.map(|revision| revision.name.clone()).ok_or_else(|| {
-        Error::user(format!(
-            "{name} has no revision before the present one that every cluster had"
-        ))
-        .hint("name one with --to")
+        Error::user(format!("{name} has no earlier revision that every cluster had"))
+            .hint("name one with --to")
     })
 }

@@ -6,8 +6,8 @@ use std::process::ExitCode;
 use clap::Args;
 
 use super::{example, output};
-use cutover_core::api::schema::{generated_files, json_schemas};
 use cutover_core::error::{Error, Result};
+use cutover_core::generated;
 
 #[derive(Args, Debug)]
 pub struct SchemaCommand {
@@ -22,13 +22,13 @@ pub struct SchemaCommand {
 impl SchemaCommand {
     pub fn run(self) -> Result<ExitCode> {
         if let Some(dir) = self.dir {
-            for (path, content) in generated_files()? {
+            for (path, content) in generated::files()? {
                 example::write_file(&dir.join(&path), &content)?;
                 output::data(format!("{path}\n"))?;
             }
             return Ok(ExitCode::SUCCESS);
         }
-        let schemas = json_schemas()?;
+        let schemas = generated::json_schemas()?;
         let names = || schemas.keys().map(String::as_str).collect::<Vec<_>>().join(", ");
         match self.kind.map(|kind| kind.to_lowercase()) {
             Some(kind) => match schemas.get(&kind) {

@@ -1,32 +1,34 @@
-//! One of the workloads that a RolloutPolicy rolls: which one commands mean, and how its Rollout stands.
+//! One of the workloads that a RolloutPolicy rolls: which one a command means, and how its Rollout stands.
 
 use std::sync::Arc;
 
 use serde_json::Value;
 
-use super::control::LookArgs;
-use super::control_edit::{self, Target};
+use super::look::{Known, Look};
 use super::named;
+use super::target::{self, Target, find_intent};
 use super::workspace::Workspace;
-use cutover_core::api::{self, RolloutPolicySpec, RolloutPolicyStatus, WorkloadRef};
+use cutover_core::api::{RolloutPolicySpec, RolloutPolicyStatus, WorkloadRef};
 use cutover_core::error::{Error, Result};
-use cutover_core::intent::rollout_policy::{self, Selected};
+use cutover_core::intent::rollout_policy;
+use cutover_core::intent::selected::Selected;
 use cutover_core::manifest::Manifest;
-use cutover_karmada::name::Gvk;
 
-/// Finds a policy by `NAME` or `NAMESPACE/NAME`, and one of the workloads that it selects by `KIND/NAME`.
-pub fn find<'a>(
-    workspace: &'a Workspace,
-    policy: &'a str,
-    namespace: Option<&str>,
-    workload: &str,
-) -> Result<Target<'a>> {
-    let found = workspace.only("RolloutPolicy", policy, namespace);
-    let (manifest, namespace) = found.ok_or_else(|| {
-        let hint = "name it as NAMESPACE/NAME; a workload with a Rollout of its own goes by that one's name";
-        workspace.no_one("RolloutPolicy", policy, hint)
-    })?;
-    let spec = spec(manifest)?;
+/// Finds a policy by its name, and one of the workloads that it selects by `KIND/NAME`.
+pub fn find(workspace: &Workspace, policy: &str, namespace: Option<&str>, workload: &str) -> Result<Target> {
+    let found = find_intent(workspace, policy, namespace, |kind| kind == "RolloutPolicy")?
+        .ok_or_else(|| workspace.no_intent(policy))?;
+    let (manifest, namespace) = match (found.kind(), &found.namespace) {
+        ("RolloutPolicy", Some(namespace)) => (found.manifest.clone(), namespace.clone()),
+        _ => {
+            return Err(
+                Error::user(format!("{} is not a RolloutPolicy", found.full_name()))
+                    .at(found.manifest.source.clone())
+                    .hint("leave --workload out: only a RolloutPolicy is about several workloads"),
+            );
+        }
+    };
+    let spec = spec(&manifest)?;
     let template = named::find(workspace, workload, Some(&namespace))?;
     let mut key = template.key.clone();
     key.namespace = Some(namespace.clone());
@@ -39,32 +41,35 @@ pub fn find<'a>(
         );
         return Err(Error::user(error)
             .at(manifest.location("/spec/select"))
-            .hint("cutover status shows what rolls its changes"));
+            .hint("cutover status shows which intent rolls its changes"));
     }
     let mut controls = spec.controls.iter();
-    let at = controls.position(|said| said.kind == key.kind && said.name == key.name);
+    let at = controls.position(|control| control.kind == key.kind && control.name == key.name);
     Ok(Target {
-        manifest,
-        namespace,
-        workload: Some(control_edit::Selected { template, at }),
+        workload: Some(target::Selected { template, at }),
+        ..Target::intent(manifest, namespace)
     })
 }
 
-/// Returns who is told as the control plane or else the status branch has it: of a workload, the Rollout that takes its changes
-/// along.
-pub async fn object(look: &LookArgs, workspace: &Workspace, to: &Target<'_>) -> Option<Value> {
-    let namespace = Some(to.namespace.as_str());
-    let intent = look.object(workspace, to.manifest, namespace).await?;
-    let Some(selected) = &to.workload else {
-        return Some(intent);
+/// Asks how a target stands: of a workload, the Rollout that rolls its changes.
+pub async fn known(look: Look<'_>, workspace: &Workspace, target: &Target) -> Known<Value> {
+    let (key, namespace) = (&target.manifest.key, target.namespace.as_deref());
+    let intent = look
+        .known::<Value>(workspace, &key.kind, namespace, &key.name)
+        .await;
+    let (policy, selected) = match (intent, &target.workload) {
+        (Known::As(policy), Some(selected)) => (policy, selected),
+        (intent, _) => return intent,
     };
-    let rollout = rollout_name(&intent, to, &selected.template)?;
-    let gvk = Gvk::new(api::API_VERSION, "Rollout");
-    look.named(workspace, &gvk, namespace, &rollout).await
+    match rollout_name(&policy, target, &selected.template) {
+        Some(rollout) => look.known(workspace, "Rollout", namespace, &rollout).await,
+        None => Known::Not(Vec::new()),
+    }
 }
 
-/// What the name is made of only the control plane knows; the status of the policy says it where there is something to say.
-fn rollout_name(policy: &Value, to: &Target<'_>, template: &Manifest) -> Option<String> {
+/// Returns the name of the Rollout of a workload. It is made of the policy's uid, which only the control plane knows; a record has
+/// the name in the policy's status.
+fn rollout_name(policy: &Value, target: &Target, template: &Manifest) -> Option<String> {
     let (kind, name) = (&template.key.kind, &template.key.name);
     if let Some(uid) = policy["metadata"]["uid"].as_str() {
         let workload = WorkloadRef {
@@ -72,8 +77,12 @@ fn rollout_name(policy: &Value, to: &Target<'_>, template: &Manifest) -> Option<
             kind: kind.clone(),
             name: name.clone(),
         };
-        let of = (to.manifest.key.name.as_str(), to.namespace.as_str(), uid);
-        let rollout = rollout_policy::rollout(of, &spec(to.manifest).ok()?, &workload);
+        let of = (
+            target.manifest.key.name.as_str(),
+            target.namespace.as_deref()?,
+            uid,
+        );
+        let rollout = rollout_policy::rollout(of, &spec(&target.manifest).ok()?, &workload);
         return rollout.metadata.name;
     }
     let status: RolloutPolicyStatus = serde_json::from_value(policy.get("status")?.clone()).ok()?;

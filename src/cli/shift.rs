@@ -6,9 +6,7 @@ use clap::Args;
 use jiff::Timestamp;
 use serde_json::{Value, json};
 
-use super::connection::{AskArgs, GitArgs};
-use super::fresh::{self, Failure, Placed, Spec, Within};
-use super::workspace::{ChangeArgs, Workspace};
+use super::intent_file::{self, Failure, NewIntentArgs, Spec, Within};
 use super::{joined, named, values};
 use cutover_core::api::{Floor, TimeSpan};
 use cutover_core::error::Result;
@@ -24,31 +22,31 @@ pub struct Shift {
     /// The cluster that has the replicas now
     #[arg(long, value_name = "CLUSTER", required_unless_present = "from_control_plane")]
     from: Option<ClusterName>,
-    /// The template itself runs, on the cluster that Karmada is installed on
+    /// The replicas run on the cluster that hosts Karmada, as the template itself
     #[arg(long, conflicts_with = "from")]
     from_control_plane: bool,
-    /// The cluster that they go to
+    /// The cluster to move the replicas to
     #[arg(long, value_name = "CLUSTER")]
     to: ClusterName,
-    /// How many go at once [default: 1]
+    /// How many replicas move in each step [default: 1]
     #[arg(long, value_name = "NUMBER", value_parser = values::count)]
     step: Option<u32>,
-    /// Instead: how much has gone after each step, such as 10,50,100
+    /// Instead: how many percent have moved after each step, such as 10,50,100
     #[arg(long, value_name = "PERCENT", value_delimiter = ',', conflicts_with = "step", value_parser = values::percent)]
     percentages: Vec<u32>,
     /// How many replicas must be ready in all: a share of those at the start, or a number [default: 100%]
     #[arg(long, value_name = "FLOOR")]
     floor: Option<Floor>,
-    /// How long it rests after every step, for instance 30s
+    /// How long to wait after each step, for instance 30s
     #[arg(long, value_name = "DURATION")]
     pause: Option<TimeSpan>,
-    /// It goes on past these percentages only when `cutover approve` says so
+    /// Wait for `cutover approve` at these percentages
     #[arg(long, alias = "approve-at", value_name = "PERCENT", value_delimiter = ',', value_parser = values::percent)]
     approve_before: Vec<u32>,
-    /// How long the replicas of one step may take to be ready [default: 10m]
+    /// How long the replicas of a step may take to be ready [default: 10m]
     #[arg(long, value_name = "DURATION")]
     timeout: Option<TimeSpan>,
-    /// What happens when they don't become ready in that time [default: roll-back]
+    /// What happens when the replicas of a step are not ready in time [default: roll-back]
     #[arg(long, value_name = "WHAT")]
     on_failure: Option<Failure>,
     /// An older name of `--on-failure hold`
@@ -57,42 +55,36 @@ pub struct Shift {
     /// Keep changes from the old cluster afterwards
     #[arg(long, conflicts_with = "from_control_plane")]
     then_suspend: bool,
-    /// When what hasn't gone is brought back, for instance 2030-01-31T06:00:00Z
+    /// Roll back a shift that is not complete at this time, for instance 2030-01-31T06:00:00Z
     #[arg(long, value_name = "TIME", value_parser = values::deadline)]
     deadline: Option<Timestamp>,
     #[command(flatten)]
     within: Within,
     #[command(flatten)]
-    placed: Placed,
-    #[command(flatten)]
-    change: ChangeArgs,
-    #[command(flatten)]
-    ask: AskArgs,
-    #[command(flatten)]
-    git: GitArgs,
+    new: NewIntentArgs,
 }
 
 impl Shift {
     pub async fn run(self) -> Result<ExitCode> {
-        let workspace = Workspace::open(&self.change)?;
+        let workspace = self.new.open()?;
         let manifest = named::find(&workspace, &self.workload, self.within.namespace.as_deref())?;
-        joined::all_are(&self.ask, self.from.iter().chain([&self.to])).await?;
+        joined::all_are(&self.new.ask, self.from.iter().chain([&self.to])).await?;
         let base = format!("{}-to-{}", manifest.key.name, self.to);
-        let shift = self.placed.beside(&workspace, "ReplicaShift", &manifest, &base)?;
+        let placed = &self.new.placed;
+        let shift = placed.beside(&workspace, "ReplicaShift", &manifest, &base)?;
         let from = self
             .from
             .as_ref()
             .map_or("the control plane", ClusterName::as_str);
         let subject = format!("Shift {} from {from} to {}", manifest.key.name, self.to);
         let edit = shift.edit(&self.spec(&manifest), subject, Some(&manifest.key), ".");
-        workspace.apply(&self.change, &self.git, &edit)?;
-        Ok(ExitCode::SUCCESS)
+        self.new.write(&workspace, &edit)
     }
 
     /// Returns only what was asked for: what is left out has its default.
     fn spec(&self, workload: &Manifest) -> Value {
         let mut spec = Spec::default();
-        spec.apply("workload", Some(fresh::about(workload)));
+        spec.apply("workload", Some(intent_file::about(workload)));
         let from = match &self.from {
             Some(cluster) => json!({"cluster": cluster}),
             None => json!({"controlPlane": true}),

@@ -34,7 +34,7 @@ use cutover_karmada::name::Gvk;
 
 #[derive(Args, Debug)]
 pub struct Status {
-    /// Only this intent, whole: NAME, NAMESPACE/NAME or KIND/NAME, such as mig/orders-to-west
+    /// Show all of one intent: NAME, NAMESPACE/NAME or KIND/NAME, such as mig/orders-to-west
     #[arg(value_name = "NAME")]
     name: Option<String>,
     /// Only intents of this namespace
@@ -43,22 +43,22 @@ pub struct Status {
     /// Intents of all namespaces, as without --namespace
     #[arg(short = 'A', long, conflicts_with = "namespace")]
     all_namespaces: bool,
-    /// What has ended whole, too, every workload, and each intent of those that wait alike
+    /// Show all: intents that have ended, every workload, and each one of several intents that wait for the same
     #[arg(short, long)]
     all: bool,
-    /// How it is written; `wide`: a line an intent; `json`, `yaml`: with the time and the evidence of each phase (cutover schema status)
+    /// The output format; `wide`: a line for each intent; `json`, `yaml`: with time and evidence of each phase (cutover schema status)
     #[arg(short, long, value_name = "FORMAT", default_value = "text", help_heading = OUTPUT)]
     output: Format,
-    /// Go on: on a terminal each second, else whenever something has changed
+    /// Keep showing the status: on a terminal every second, else whenever something has changed
     #[arg(short, long)]
     watch: bool,
-    /// End with 1 where something failed, is unhealthy, waits for a person, or can't be seen; with 0 where nothing of that is found
+    /// Exit with 1 if something failed, is unhealthy, waits for a person or cannot be observed, else with 0
     #[arg(long = "exit-status", conflicts_with = "watch")]
     judges: bool,
-    /// Ask no control plane: say what the status branch says, read at the remote of the clone in this directory
+    /// Show what the status branch says, without a control plane: read at the remote of the clone in this directory
     #[arg(long)]
     recorded: bool,
-    /// The Lease that says whether a reconciler is at work, and how its syncs stand
+    /// The Lease that shows whether a reconciler is running, and the state of its syncs
     #[arg(
         long,
         value_name = "NAMESPACE/NAME",

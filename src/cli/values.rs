@@ -2,7 +2,12 @@
 
 use std::net::SocketAddr;
 
+use clap::builder::{PossibleValuesParser, TypedValueParser};
 use jiff::{SignedDuration, Timestamp};
+
+use cutover_core::api::Phase;
+use cutover_core::intent::control::GATES;
+use cutover_karmada::LabelSelector;
 
 /// Reads a time.
 pub fn time(text: &str) -> Result<Timestamp, String> {
@@ -39,6 +44,27 @@ pub fn count(text: &str) -> Result<u32, String> {
     number
         .filter(|number| *number >= 1)
         .ok_or_else(|| format!("{text:?} is not a whole number from 1 on"))
+}
+
+/// Checks a label selector, as kubectl -l takes it; a file has it as it was written.
+pub fn labels(text: &str) -> Result<String, String> {
+    let read: Result<LabelSelector, _> = text.parse();
+    read.map(|_| text.to_owned()).map_err(|error| error.to_string())
+}
+
+/// Returns what reads a phase of a Migration that can wait for an approval.
+pub fn phase() -> impl TypedValueParser<Value = Phase> {
+    let named = |text: String| {
+        let is_meant = |phase: &Phase| phase.to_string().eq_ignore_ascii_case(&text);
+        GATES.into_iter().find(is_meant).unwrap_or_default()
+    };
+    PossibleValuesParser::new(GATES.map(|phase| -> &'static str { phase.name() })).map(named)
+}
+
+/// Returns the present time in whole seconds, as a person would write it.
+pub fn now() -> Timestamp {
+    let now = Timestamp::now();
+    Timestamp::from_second(now.as_second()).unwrap_or(now)
 }
 
 /// Reads where to listen.

@@ -12,14 +12,14 @@ use super::connection::ClusterArgs;
 use super::intent_name::{self, IntentName};
 use super::status::{gathered, list, served};
 use super::{output, signal, values};
+use cutover_base::nearest::did_you_mean;
 use cutover_cluster::{Cluster, Observer, Served, Watched};
 use cutover_core::api::{self, Standing, WaitingFor};
 use cutover_core::error::{Error, Kind, Result};
-use cutover_core::lint::nearest::did_you_mean;
 
 #[derive(Args, Debug)]
 pub struct Wait {
-    /// The intent: NAME, NAMESPACE/NAME or KIND/NAME, such as mig/orders-to-west; one that is not there yet is waited for
+    /// The intent: NAME, NAMESPACE/NAME or KIND/NAME, such as mig/orders-to-west; it need not be there yet
     #[arg(value_name = "NAME")]
     name: String,
     /// The namespace of the intent
@@ -38,7 +38,7 @@ pub struct Wait {
     cluster: ClusterArgs,
 }
 
-/// What a status says.
+/// What the status of an intent says.
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct Shown {
     phase: String,
@@ -121,7 +121,7 @@ impl Wait {
             let found = self.find(&cluster, &served).await?;
             if found.is_none() && !std::mem::replace(&mut missing, true) {
                 let name = &self.name;
-                output::note(format!("note: no intent {name} is there yet: it is waited for"));
+                output::note(format!("note: there is no intent {name} yet; waiting for it"));
             }
             if let Some(found) = &found {
                 self.check_phase(api::kind(found.kind))?;
@@ -192,14 +192,11 @@ impl Wait {
             }));
         }
         if found.len() > 1 {
-            let all: Vec<String> = found
-                .iter()
-                .map(|one| format!("{} {}", one.kind, one.place))
-                .collect();
-            return Err(
-                Error::user(format!("several intents have that name: {}", all.join(", ")))
-                    .hint("say which with --kind or --namespace"),
-            );
+            let all = found.iter().map(|one| {
+                let (namespace, name) = one.place.split_once('/').unwrap_or(("", one.place.as_str()));
+                (one.kind, namespace, name)
+            });
+            return Err(intent_name::ambiguous(&self.name, &all.collect::<Vec<_>>()));
         }
         Ok(found.pop())
     }

@@ -1,4 +1,4 @@
-//! A repository in the user's hands: finds what its files say, writes one of them, and commits just that.
+//! The repository in a person's clone: finds what its files say, writes one of them, and commits just that.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
@@ -8,13 +8,14 @@ use clap::Args;
 use similar::TextDiff;
 
 use super::connection::GitArgs;
-use super::intent_name::{self, IntentName};
+use super::intent_name;
 use super::{example, files, global, output};
-use cutover_core::api::{self, MigrationSpec};
+use cutover_core::api;
 use cutover_core::config::Config;
 use cutover_core::error::{Error, Kind, Result};
-use cutover_core::lint::{self, Code, Context, Finding, MayHaveEnded, Severity};
-use cutover_core::manifest::{Manifest, Set, Source, parse};
+use cutover_core::finding::{Code, Finding, Severity};
+use cutover_core::lint::{self, Context, MayHaveEnded};
+use cutover_core::manifest::{Change, Manifest, Set, Source, edit, parse};
 use cutover_core::report::MANY;
 use cutover_git::{Checkout, Message, Trailer};
 use cutover_karmada::name::ObjectKey;
@@ -68,15 +69,6 @@ pub struct Workspace {
     texts: BTreeMap<String, String>,
 }
 
-/// A Migration as a file asks for it.
-#[derive(Debug)]
-pub struct Intent {
-    pub manifest: Arc<Manifest>,
-    pub spec: MigrationSpec,
-    pub namespace: String,
-    pub name: String,
-}
-
 /// What a new file may say that has no effect, or another one than it seems: it is written, with a warning, unless it is an error.
 const WITHOUT_EFFECT: &[Code] = &[
     Code::SuspendsNowhere,
@@ -96,12 +88,6 @@ pub struct Edit {
     pub intent: String,
     pub subject: String,
     pub body: String,
-}
-
-impl Intent {
-    pub fn full_name(&self) -> String {
-        format!("{}/{}", self.namespace, self.name)
-    }
 }
 
 impl Workspace {
@@ -145,8 +131,9 @@ impl Workspace {
         self.checkout.as_ref()
     }
 
-    pub fn text(&self, path: &str) -> Option<&str> {
-        self.texts.get(path).map(String::as_str)
+    /// Returns who commits.
+    pub fn author(&self) -> Option<String> {
+        self.checkout().and_then(Checkout::author)
     }
 
     /// Returns whether there is anything at a path, synced or not.
@@ -163,98 +150,22 @@ impl Workspace {
             .unwrap_or_else(|| "default".to_owned())
     }
 
-    /// Returns every Migration that the files define.
-    pub fn migrations(&self) -> impl Iterator<Item = (&Arc<Manifest>, String)> {
-        let of_kind = self.set.of_kind(api::GROUP, "Migration");
-        of_kind.map(|manifest| (manifest, self.namespace_of(manifest)))
-    }
-
-    /// Returns every Suspension that the files define.
-    pub fn suspensions(&self) -> impl Iterator<Item = (&Arc<Manifest>, String)> {
-        let of_kind = self.set.of_kind(api::GROUP, "Suspension");
-        of_kind.map(|manifest| (manifest, self.namespace_of(manifest)))
-    }
-
-    /// Finds a FailoverPlan by `NAME`, `NAMESPACE/NAME` or `KIND/NAME`, if no Migration has that name and only one plan has.
-    pub fn failover_plan(&self, named: &str, namespace: Option<&str>) -> Option<(&Arc<Manifest>, String)> {
-        self.only("FailoverPlan", named, namespace)
-    }
-
     /// Returns every object of a kind of intent that the files define.
     pub fn of_kind<'a>(&'a self, kind: &'a str) -> impl Iterator<Item = (&'a Arc<Manifest>, String)> {
         let of_kind = self.set.of_kind(api::GROUP, kind);
         of_kind.map(|manifest| (manifest, self.namespace_of(manifest)))
     }
 
-    /// Finds an intent of a kind by `NAME`, `NAMESPACE/NAME` or `KIND/NAME`, if no Migration has that name and only one of the kind has.
-    pub fn only<'a>(
-        &'a self,
-        kind: &'a str,
-        named: &str,
-        namespace: Option<&str>,
-    ) -> Option<(&'a Arc<Manifest>, String)> {
-        let named = IntentName::new(named, namespace);
-        let is_meant = |(manifest, there): &(&Arc<Manifest>, String)| {
-            named.means(&manifest.key.kind, Some(there), &manifest.key.name)
-        };
-        if self.migrations().any(|one| is_meant(&one)) {
-            return None;
-        }
-        let mut found = self.of_kind(kind).filter(is_meant);
-        found.next().filter(|_| found.next().is_none())
-    }
-
-    /// Finds a Suspension by `NAME`, `NAMESPACE/NAME` or `KIND/NAME`, if no Migration has that name and only one Suspension has.
-    pub fn suspension(&self, named: &str, namespace: Option<&str>) -> Option<(&Arc<Manifest>, String)> {
-        self.only("Suspension", named, namespace)
-    }
-
-    /// Finds a Migration by `NAME`, `NAMESPACE/NAME` or `KIND/NAME`.
-    pub fn intent(&self, named: &str, namespace: Option<&str>) -> Result<Intent> {
-        let meant = IntentName::new(named, namespace);
-        let name = meant.name;
-        let found: Vec<_> = self
-            .migrations()
-            .filter(|(manifest, there)| meant.means("Migration", Some(there), &manifest.key.name))
-            .collect();
-        let (manifest, namespace) = match found.as_slice() {
-            [(manifest, namespace)] => (Arc::clone(manifest), namespace.clone()),
-            [] => return Err(self.no_intent(named)),
-            [(first, one), .., (_, other)] if one == other => {
-                return Err(
-                    Error::user(format!("Migration {one}/{name} is defined more than once"))
-                        .at(first.source.clone())
-                        .hint("cutover validate shows where"),
-                );
-            }
-            [(_, one), .., (_, other)] => {
-                return Err(
-                    Error::user(format!("there is a Migration {name} in {one} and in {other}"))
-                        .hint(format!("name it as {one}/{name} or {other}/{name}")),
-                );
-            }
-        };
-        let spec = manifest.value.get("spec").cloned().unwrap_or_default();
-        let spec = serde_json::from_value(spec).map_err(|error| {
-            Error::user(format!("Migration {namespace}/{name} cannot be read: {error}"))
-                .at(manifest.source.clone())
-                .hint("cutover validate says what is wrong with it")
-        })?;
-        Ok(Intent {
-            manifest,
-            spec,
-            namespace,
-            name: name.to_owned(),
-        })
-    }
-
-    /// Returns whether a file defines an intent, of whichever kind, that may be meant.
-    pub fn has_intent(&self, named: &str, namespace: Option<&str>) -> bool {
-        let meant = IntentName::new(named, namespace);
-        let all = self.intent_names(api::KINDS.iter().map(|kind| kind.name));
-        all.iter().any(|(kind, there, name)| {
-            let there = Some(there.as_str()).filter(|there| !there.is_empty());
-            meant.means(kind, there, name)
+    /// Returns the text of a file with one of its objects changed.
+    pub fn edited(&self, manifest: &Manifest, change: &Change) -> Result<String> {
+        let path = &manifest.source.path;
+        let text = self
+            .texts
+            .get(path)
+            .ok_or_else(|| Error::internal(format!("{path} was read and has no text")))?;
+        edit(text, manifest, change).map_err(|error| {
+            let hint = format!("edit it by hand: {}", change.by_hand());
+            Error::user(error.to_string()).at(error.at).hint(hint)
         })
     }
 
@@ -281,13 +192,6 @@ impl Workspace {
             Some(location) if names.is_empty() => error.at(location),
             _ => error,
         }
-    }
-
-    /// Returns the error about a name that no one intent of a kind has; `hint`: what helps where no name is near.
-    pub fn no_one(&self, kind: &'static str, named: &str, hint: &str) -> Error {
-        let meant = meant(named, &self.intent_names([kind]));
-        Error::user(format!("there is no one {kind} {named} in the repository"))
-            .hint(meant.unwrap_or_else(|| hint.to_owned()))
     }
 
     /// Returns kind, namespace and name of the intents of some kinds; no namespace of those of cluster scope.

@@ -1,7 +1,12 @@
 //! Which crate knows which is the compiler's business; here stands what it can't say.
 
+mod imports;
+
+use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 use std::process::Command;
+
+use imports::Imports;
 
 /// What decides: it does no I/O and reads no clock.
 const PURE: &[&str] = &["base", "karmada", "core"];
@@ -44,6 +49,184 @@ const ARROWS: &[(&str, &[&str])] = &[
         "testing",
         &["karmada", "core", "git", "cluster", "controller", "sandbox"],
     ),
+];
+
+/// The rooms of the core: a file imports from its own room and those before it.
+const ROOMS: &[&str] = &[
+    "units",
+    "api",
+    "redact",
+    "error",
+    "manifest",
+    "finding",
+    "schema",
+    "config",
+    "profile",
+    "intent",
+    "plan",
+    "lint",
+    "report",
+    "generated",
+];
+
+/// The circles of more than two files that are left, by crate; `cutover` is the program. No circle is added, and none grows:
+/// what the files of one share belongs below them.
+const CIRCLES: &[(&str, &[&[&str]])] = &[
+    (
+        "sandbox",
+        &[
+            &["karmada/cluster.rs", "karmada/execution.rs", "karmada/status.rs"],
+            &[
+                "member/flink/job.rs",
+                "member/flink/jobs.rs",
+                "member/flink/resource.rs",
+                "member/flink/status.rs",
+            ],
+            &[
+                "api/admission/attributes.rs",
+                "api/admission/matching.rs",
+                "api/admission/policy.rs",
+                "api/admission/validation.rs",
+                "api/builtin/services.rs",
+                "api/builtin/validation.rs",
+                "api/crd.rs",
+                "api/object_meta.rs",
+                "api/registry.rs",
+                "api/rules.rs",
+                "api/scale.rs",
+                "api/schema/values.rs",
+            ],
+        ],
+    ),
+    ("sim", &[&["deployment.rs", "flink.rs", "member.rs"]]),
+    (
+        "cutover",
+        &[&[
+            "cli/control.rs",
+            "cli/evacuate.rs",
+            "cli/excluded.rs",
+            "cli/failover.rs",
+            "cli/fresh.rs",
+            "cli/joined.rs",
+            "cli/live.rs",
+            "cli/migrate.rs",
+            "cli/moves.rs",
+            "cli/selected.rs",
+            "cli/suspend.rs",
+        ]],
+    ),
+];
+
+/// Where a kind is at home, and how many files elsewhere name its type. The numbers only fall: a new place asks the registry.
+const KINDS: &[(&str, &[&str], usize)] = &[
+    (
+        "Migration",
+        &[
+            "core/src/api/ended.rs",
+            "core/src/api/migration",
+            "core/src/intent/migration/",
+            "core/src/report/account.rs",
+            "core/src/report/dashboard/migration.rs",
+            "intents/migration.rs",
+            "intents/observe.rs",
+            "intents/reader.rs",
+            "cli/migrate",
+        ],
+        35,
+    ),
+    (
+        "FailoverPlan",
+        &[
+            "core/src/api/failover_plan.rs",
+            "core/src/intent/failover/",
+            "core/src/lint/failover",
+            "core/src/report/failover.rs",
+            "core/src/report/forecast/failover.rs",
+            "intents/failover.rs",
+            "cli/failover",
+        ],
+        7,
+    ),
+    (
+        "Rollout",
+        &[
+            "core/src/api/rollout.rs",
+            "core/src/intent/rollout/",
+            "core/src/report/rollout.rs",
+            "core/src/report/forecast/rollout.rs",
+            "intents/rollout.rs",
+            "cli/rollout",
+        ],
+        13,
+    ),
+    (
+        "RolloutPolicy",
+        &[
+            "core/src/api/rollout_policy.rs",
+            "core/src/intent/rollout_policy/",
+            "core/src/lint/rollout_policy.rs",
+            "core/src/report/rollout_policy.rs",
+            "core/src/report/forecast/rollout.rs",
+            "intents/rollout_policy.rs",
+            "cli/rollout",
+        ],
+        5,
+    ),
+    (
+        "ReplicaShift",
+        &[
+            "core/src/api/replica_shift.rs",
+            "core/src/intent/shift/",
+            "core/src/report/shift.rs",
+            "core/src/report/forecast/shift.rs",
+            "intents/replica_shift.rs",
+            "cli/shift",
+        ],
+        6,
+    ),
+    (
+        "Suspension",
+        &[
+            "core/src/api/suspension.rs",
+            "core/src/intent/suspension/",
+            "core/src/lint/suspension.rs",
+            "core/src/report/suspension.rs",
+            "core/src/report/forecast/suspension.rs",
+            "intents/suspension",
+            "cli/suspend",
+        ],
+        11,
+    ),
+    ("Evacuation", MOVES, 7),
+    ("Rebalance", MOVES, 2),
+];
+
+/// An Evacuation and a Rebalance are one machine.
+const MOVES: &[&str] = &[
+    "core/src/api/evacuation.rs",
+    "core/src/api/moves.rs",
+    "core/src/api/rebalance.rs",
+    "core/src/intent/evacuation.rs",
+    "core/src/intent/moves/",
+    "core/src/intent/rebalance.rs",
+    "core/src/lint/moves.rs",
+    "core/src/report/forecast/moves.rs",
+    "core/src/report/many.rs",
+    "intents/bulk_moves.rs",
+    "cli/evacuate",
+    "cli/moves",
+    "cli/rebalance",
+];
+
+/// Which kinds there are is known here.
+const REGISTRY: &[&str] = &[
+    "core/src/api/intent.rs",
+    "core/src/api/mod.rs",
+    "core/src/intent/mod.rs",
+    "core/src/report/kinds.rs",
+    "core/src/report/mod.rs",
+    "controller/src/reconcile/intents/mod.rs",
+    "src/cli/mod.rs",
 ];
 
 fn root() -> &'static Path {
@@ -171,6 +354,71 @@ fn every_crate_names_those_below_it_alone() {
 fn own(manifest: &str) -> Vec<&str> {
     let lines = manifest.lines().filter_map(|line| line.strip_prefix("cutover-"));
     lines.filter_map(|line| line.split(['.', ' ']).next()).collect()
+}
+
+#[test]
+fn no_room_of_the_core_imports_one_above_it() {
+    let imports = Imports::of(&sources("core"));
+    let all = imports.all();
+    assert!(all.len() > 1000, "only {} imports were found", all.len());
+    let place = |file: &str| {
+        let room = file.split(['/', '.']).next();
+        ROOMS.iter().position(|one| Some(*one) == room)
+    };
+    let is_up = |from, to| match (place(from), place(to)) {
+        (Some(from), Some(to)) => to > from,
+        _ => true,
+    };
+    let others = all.iter().filter(|import| import.from != "lib.rs");
+    let up = others.filter(|import| is_up(import.from, import.to));
+    let up: Vec<String> = up
+        .map(|import| format!("{} → {}", import.from, import.to))
+        .collect();
+    assert!(
+        up.is_empty(),
+        "upwards, or of a room that has no place:\n{}",
+        up.join("\n")
+    );
+}
+
+#[test]
+fn no_more_than_two_files_import_each_other_in_a_circle() {
+    let crates = ARROWS.iter().map(|(name, _)| (*name, sources(name)));
+    for (name, src) in crates.chain([("cutover", root().join("src"))]) {
+        let imports = Imports::of(&src);
+        let left = CIRCLES.iter().filter(|(of, _)| *of == name);
+        let left: BTreeSet<BTreeSet<&str>> = left
+            .flat_map(|(_, circles)| *circles)
+            .map(|circle| circle.iter().copied().collect())
+            .collect();
+        assert_eq!(imports.circles(), left, "circles of files in {name}");
+    }
+}
+
+#[test]
+fn few_files_know_a_kind_by_its_name() {
+    let mut files: Vec<(String, BTreeSet<String>)> = Vec::new();
+    let mut look = |path: &Path, text: &str| {
+        let file = path.strip_prefix(root()).unwrap().to_str().unwrap();
+        if !file.contains("/tests/") && !file.ends_with("tests.rs") {
+            let words = imports::code(text).into_iter().map(str::to_owned);
+            files.push((file.to_owned(), words.collect()));
+        }
+    };
+    for name in ["core", "git", "cluster", "forge", "controller"] {
+        visit(&sources(name), &mut look);
+    }
+    visit(&root().join("src"), &mut look);
+    for (kind, own, most) in KINDS {
+        let names = ["", "Spec", "Status", "Phase", "Journal"].map(|part| format!("{kind}{part}"));
+        let is_own = |file: &str| own.iter().chain(REGISTRY).any(|place| file.contains(place));
+        let elsewhere: Vec<&str> = files
+            .iter()
+            .filter(|(file, words)| !is_own(file) && names.iter().any(|name| words.contains(name)))
+            .map(|(file, _)| file.as_str())
+            .collect();
+        assert_eq!(elsewhere.len(), *most, "{kind} is named in {elsewhere:#?}");
+    }
 }
 
 #[test]

@@ -437,7 +437,8 @@ fn nothing_is_moved_to_a_cluster_that_is_being_emptied() {
     clone.origin.commit("cutover-status", &[(path, &text)]);
     let said = clone.refused(&["migrate", "orders", "--to", "west", "--name", "back"]);
     assert!(
-        said.contains("Evacuation evacuate-west would want") && said.contains("has not ended: Moving"),
+        said.contains("and Evacuation evacuate-west exclude each other")
+            && said.contains("has not ended: Moving"),
         "{said}"
     );
 }
@@ -613,7 +614,7 @@ fn without_either_the_attempt_has_to_be_said() {
         said.contains("how shop/orders-to-west stands is not known"),
         "{said}"
     );
-    assert!(said.contains("hint: say it with --attempt"), "{said}");
+    assert!(said.contains("hint: name it with --attempt"), "{said}");
     clone.done(&[
         "approve",
         "orders-to-west",

@@ -76,7 +76,10 @@ fn a_rollout_is_written_with_its_waves_and_a_workload_has_one() {
         })
     );
     let said = refused(&clone, &["rollout", "Deployment/web", "--order", "east"]);
-    assert!(said.contains("is about it already"), "{said}");
+    assert!(
+        said.contains("Rollout shop/web rolls out Deployment web already"),
+        "{said}"
+    );
     let said = refused(&clone, &["rollout", "Deployment/wbe"]);
     assert!(said.contains("the repository has no Deployment/wbe"), "{said}");
     assert!(said.contains("did you mean Deployment/web?"), "{said}");
@@ -124,10 +127,7 @@ fn a_rollout_is_taken_back_and_follows_git_again() {
     clone.done(&["rollout", "Deployment/web", "--order", "canary", "--push"]);
     let before = clone.read(ROLLOUT);
     let said = refused(&clone, &["rollout", "undo", "web"]);
-    assert!(
-        said.contains("which revisions shop/web has can't be told"),
-        "{said}"
-    );
+    assert!(said.contains("the revisions of shop/web are not known"), "{said}");
     clone
         .origin
         .commit("cutover-status", &[("intents/shop/rollout-web.yaml", &record())]);
@@ -210,7 +210,7 @@ fn a_percentage_is_approved_for_the_attempt_that_runs() {
         &clone,
         &["approve", "web-to-west", "--percent", "50", "--offline"],
     );
-    assert!(said.contains("say it with --attempt"), "{said}");
+    assert!(said.contains("name it with --attempt"), "{said}");
     let mut record = shift;
     record["status"] = json!({"phase": "Shifting", "attempt": 2});
     let record = serde_yaml::to_string(&record).unwrap();
@@ -252,6 +252,7 @@ fn a_rebalance_and_an_evacuation_are_written_for_the_whole_fleet() {
             "maxParallel": 2, "maxFailures": 0,
         })
     );
+    // The older name of --report-only.
     clone.done(&["rebalance", "--say-only", "-l", "tier=critical"]);
     let second = asked(&clone, "fleet/intents/rebalance-2.yaml");
     assert_eq!(second["spec"]["dryRun"], true);
@@ -450,7 +451,7 @@ spec:
     assert!(!output.status.success());
     let said = text(&output.stderr);
     assert!(
-        said.contains("the phase of shop/orders-to-west is unknown"),
+        said.contains("the phase of shop/orders-to-west is not known"),
         "{said}"
     );
     let mut record: Value = serde_yaml::from_str(migration).unwrap();
@@ -512,6 +513,7 @@ spec:
         ("Deployments.v1.apps/web", "Deployment"),
         ("web", "Deployment"),
         ("orders", "FlinkDeployment"),
+        ("flinkdep/orders", "FlinkDeployment"),
         ("qq/mail", "Queue"),
     ] {
         let output = clone.cutover(&["suspend", named, "--reason", "a freeze", "--dry-run"]);
@@ -531,4 +533,140 @@ spec:
             "{named}: {said}"
         );
     }
+}
+
+/// A Rollout and a Suspension with one name, and Suspensions with one name in two namespaces.
+fn namesakes() -> Clone {
+    let suspension = |name: &str, namespace: &str| {
+        format!(
+            "apiVersion: cutover.dev/v1alpha1\nkind: Suspension\nmetadata: {{name: {name}, namespace: {namespace}}}\nspec:\n  \
+             target: {{workload: {{apiVersion: apps/v1, kind: Deployment, name: web}}}}\n  reason: a loop\n"
+        )
+    };
+    let rollout = "\
+apiVersion: cutover.dev/v1alpha1
+kind: Rollout
+metadata: {name: web, namespace: shop}
+spec:
+  workload: {apiVersion: apps/v1, kind: Deployment, name: web}
+  waves: [{clusters: [east]}, {clusters: [west]}]
+  approval: {beforeWaves: [2]}
+";
+    Clone::of(&[
+        ("cutover.yaml", CONFIG),
+        ("fleet/web.yaml", WEB),
+        ("fleet/rollout.yaml", rollout),
+        ("fleet/suspension.yaml", &suspension("web", "shop")),
+        ("fleet/shop.yaml", &suspension("freeze", "shop")),
+        ("fleet/depot.yaml", &suspension("freeze", "depot")),
+    ])
+}
+
+#[test]
+fn a_name_that_several_intents_have_controls_none_of_them() {
+    let clone = namesakes();
+    for command in [
+        &["abort", "web"][..],
+        &["pause", "shop/web"],
+        &["resume", "web"],
+        &["approve", "web"],
+        &["assume", "web", "stopped", "east"],
+    ] {
+        let said = refused(&clone, command);
+        assert!(
+            said.contains("web could be any of Rollout/web in shop, Suspension/web in shop\n")
+                && said.contains("hint: name one as KIND/NAME, such as rollout/web\n"),
+            "{command:?}: {said}"
+        );
+    }
+    let said = refused(&clone, &["abort", "freeze"]);
+    assert!(
+        said.contains("Suspension/freeze in shop") && said.contains("Suspension/freeze in depot"),
+        "{said}"
+    );
+    assert!(
+        said.contains("hint: name its namespace with --namespace\n"),
+        "{said}"
+    );
+    clone.done(&["abort", "freeze", "--namespace", "depot"]);
+    assert_eq!(asked(&clone, "fleet/depot.yaml")["spec"]["abort"], true);
+    assert!(asked(&clone, "fleet/shop.yaml")["spec"]["abort"].is_null());
+}
+
+#[test]
+fn the_kind_or_a_flag_of_one_kind_says_which_of_several_intents_is_meant() {
+    let clone = namesakes();
+    let spec = |path: &str| asked(&clone, path)["spec"].clone();
+    clone.done(&["approve", "web", "--wave", "2", "--attempt", "1", "--offline"]);
+    assert_eq!(
+        spec("fleet/rollout.yaml")["approvals"],
+        json!([{"wave": 2, "attempt": 1, "by": "Ada"}])
+    );
+    clone.done(&["rollout", "retry", "web"]);
+    assert_eq!(spec("fleet/rollout.yaml")["retry"], 1);
+    clone.done(&["abort", "rollout/web"]);
+    assert_eq!(spec("fleet/rollout.yaml")["abort"], true);
+    assert!(spec("fleet/suspension.yaml")["abort"].is_null());
+    clone.done(&["resume", "susp/web"]);
+    assert!(spec("fleet/suspension.yaml")["until"].is_string());
+}
+
+#[test]
+fn an_approval_of_another_kind_is_refused() {
+    let clone = namesakes();
+    let said = refused(
+        &clone,
+        &["approve", "rollout/web", "--gate", "fenced", "--offline"],
+    );
+    assert!(
+        said.contains("Rollout shop/web takes no such approval")
+            && said.contains("name a wave of spec.approval.beforeWaves with --wave"),
+        "{said}"
+    );
+}
+
+#[test]
+fn a_kind_is_written_as_manifests_have_it() {
+    let clone = clone();
+    let kinds = |arguments: &[&str], path: &str| {
+        clone.done(&[arguments, &["--offline"]].concat());
+        asked(&clone, path)["spec"]["select"]["kinds"].clone()
+    };
+    assert_eq!(
+        kinds(
+            &[
+                "evacuate",
+                "east",
+                "--kind",
+                "deploy,flinkdep,deployments.apps,ro"
+            ],
+            "fleet/intents/evacuate-east.yaml"
+        ),
+        json!(["Deployment", "FlinkDeployment", "Deployment.apps", "Rollout"])
+    );
+    assert_eq!(
+        kinds(
+            &["rebalance", "--kind", "Unheard"],
+            "fleet/intents/rebalance.yaml"
+        ),
+        json!(["Unheard"])
+    );
+    let migrate = |workload: &'static str, api_version: &'static str| {
+        let place = ["--namespace", "depot", "--to", "west", "--offline"];
+        [
+            &["migrate", workload, "--api-version", api_version][..],
+            &place[..],
+        ]
+        .concat()
+    };
+    clone.done(&migrate("deploy/api", "apps/v1"));
+    assert_eq!(
+        asked(&clone, "fleet/intents/api-to-west.yaml")["spec"]["workload"],
+        json!({"apiVersion": "apps/v1", "kind": "Deployment", "name": "api"})
+    );
+    let said = refused(&clone, &migrate("queue/mail", "example.dev/v1"));
+    assert!(
+        said.contains("queue is not known as a kind of example.dev/v1"),
+        "{said}"
+    );
 }

@@ -111,6 +111,16 @@ fn the_tab_key_offers_the_names_of_the_repository_and_nothing_where_there_is_non
     ] {
         assert_eq!(offered(dir.path(), words), expected, "{words:?}");
     }
+    let namesake = "\
+apiVersion: cutover.dev/v1alpha1
+kind: Suspension
+metadata: {name: orders-to-west, namespace: shop}
+";
+    std::fs::write(intents.join("namesake.yaml"), namesake).unwrap();
+    assert_eq!(
+        offered(dir.path(), &["cutover", "pause", "migration/"]),
+        ["migration/orders-to-west"]
+    );
     let elsewhere = tempfile::tempdir().unwrap();
     std::fs::write(elsewhere.path().join("cutover.yaml"), ": not YAML").unwrap();
     assert_eq!(offered(elsewhere.path(), &["cutover", "evacuate", "e"]), [""; 0]);

@@ -4,7 +4,7 @@
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
-use cutover::api::schema::generated_files;
+use cutover::generated;
 use serde_json::Value;
 
 /// Decisions are a record of their time: their links are checked, their words stay.
@@ -322,7 +322,7 @@ fn descriptions<'a>(value: &'a Value, found: &mut Vec<&'a str>) {
 #[test]
 fn no_description_of_a_field_uses_a_phrase_that_has_a_plainer_one() {
     let mut found = Vec::new();
-    for (path, content) in generated_files().unwrap() {
+    for (path, content) in generated::files().unwrap() {
         let schema: Value = serde_yaml::from_str(&content).unwrap();
         let mut texts = Vec::new();
         descriptions(&schema, &mut texts);

@@ -269,6 +269,8 @@ async fn the_commands_that_status_prints_control_a_migration_without_a_file() {
         said.contains("does not currently ask for the assumption from north"),
         "{said}"
     );
+    let said = commands.refused(&format!("approve {name} --wave 2")).await;
+    assert!(said.contains("takes no such approval"), "{said}");
     commands.done(&keep).await;
     until("west keeps it", || phases(&plane) == ["Cleanup"]).await;
     world.faults().heal("east");

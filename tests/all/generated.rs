@@ -2,13 +2,13 @@
 
 use std::path::Path;
 
-use cutover::api::schema::generated_files;
+use cutover::generated;
 
 #[test]
 fn generated_files_are_fresh() {
     let root = Path::new(env!("CARGO_MANIFEST_DIR"));
     let mut stale: Vec<String> = Vec::new();
-    let files = generated_files().unwrap();
+    let files = generated::files().unwrap();
     for (path, content) in &files {
         if std::fs::read_to_string(root.join(path)).unwrap_or_default() != *content {
             stale.push(path.clone());

@@ -124,7 +124,7 @@ async fn a_deployment_stops_here_before_it_starts_there() {
     stage.assert_only_in("west");
     let downtime = status["downtimeMs"].as_u64().unwrap();
     assert!(downtime > 0, "{status:#}");
-    assert_eq!(status["downtime"], cutover::report::milliseconds(downtime));
+    assert_eq!(status["downtime"], cutover::units::milliseconds(downtime));
 }
 
 #[tokio::test(start_paused = true)]

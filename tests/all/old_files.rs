@@ -4,13 +4,14 @@ use std::path::{Path, PathBuf};
 
 use cutover::api::{
     Evacuation, Fact, FailoverPlan, Migration, Rebalance, ReplicaShift, Rollout, RolloutPolicy, Suspension,
-    WorkloadProfile, schema::json_schemas,
+    WorkloadProfile,
 };
 use cutover::config::Config;
+use cutover::generated::json_schemas;
 use cutover::intent::record::Record;
-use cutover::lint::schema::violations;
 use cutover::profile::Profile;
 use cutover::report::{Overview, View};
+use cutover::schema::violations;
 use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
 

@@ -673,11 +673,11 @@ async fn a_document_fits_its_schema(on: On) {
     let story = Story::begin(on);
     story.everything_changes();
     let document: Value = serde_json::from_str(&story.plan(&["-o", "json"]).0).unwrap();
-    let schema = cutover::api::schema::json_schemas()
+    let schema = cutover::generated::json_schemas()
         .unwrap()
         .remove("plan")
         .unwrap();
-    let found = cutover::lint::schema::violations(&document, &schema);
+    let found = cutover::schema::violations(&document, &schema);
     assert!(found.is_empty(), "{found:?}");
     assert_eq!(document["summary"]["create"], 6, "{document:#}");
     assert_eq!(document["summary"]["heldBack"], 1, "{document:#}");

@@ -4,7 +4,8 @@ use std::path::Path;
 use std::time::{Duration, Instant};
 
 use cutover::cluster::{Answer, Cluster, Exactly, Limits, Lookup, Mode, Written, rehearse_deletion};
-use cutover::lint::{self, Code, Context, kubernetes};
+use cutover::finding::{Code, Finding};
+use cutover::lint::{self, Context, kubernetes};
 use cutover::manifest::{Limits as FileLimits, Set, Source, parse};
 use cutover::name::Gvk;
 use serde_json::{Value, json};
@@ -157,7 +158,7 @@ const MISTAKES: &[(&str, &str)] = &[
     ("port: 80}", "port: 8.5}"),
 ];
 
-fn findings(text: &str) -> Vec<lint::Finding> {
+fn findings(text: &str) -> Vec<Finding> {
     let mut set = Set::new();
     set.update(
         "a.yaml",

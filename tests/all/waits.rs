@@ -161,7 +161,9 @@ fn what_does_not_come_is_given_up_and_what_is_meant_has_to_be_said() {
     );
     let which = served.cutover(&["wait", MOVE]);
     assert!(
-        stderr(&which).contains("several intents have that name"),
+        stderr(&which).contains(
+            "could be any of Migration/orders-to-west in shop, ReplicaShift/orders-to-west in shop"
+        ),
         "{}",
         stderr(&which)
     );

@@ -4,6 +4,8 @@
 pub mod budget;
 /// Text of others made safe for terminals, logs, Markdown and workflows.
 pub mod escape;
+/// The name that was probably meant.
+pub mod nearest;
 /// JSON documents kept small, for what is kept by the ten thousand.
 pub mod packed;
 mod secret;

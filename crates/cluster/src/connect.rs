@@ -20,9 +20,8 @@ use super::error::{self, Error};
 use super::limits::{Limits, Sender};
 use super::progress::{ProgressObserver, Task, TaskProgress};
 use super::single_flight::SingleFlight;
-use super::{Reader, RequestObserver, Result, Writer};
+use super::{RequestObserver, Result};
 use cutover_core::redact::Secrets;
-use cutover_karmada::name::ClusterName;
 use cutover_leadership::Leadership;
 
 /// Where to look for the API server; what isn't said is taken from the environment, as kubectl does.
@@ -203,21 +202,6 @@ impl Cluster {
 
     pub fn discovery(&self) -> &Discovery {
         &self.shared.discovery
-    }
-
-    /// Reads of the control plane that are always asked of the server.
-    pub fn reader(&self) -> Reader {
-        Reader::of_control_plane(self.clone())
-    }
-
-    /// Reads of a member, through Karmada's cluster proxy.
-    pub fn member(&self, name: &ClusterName) -> Reader {
-        Reader::of_member(self.clone(), name.clone())
-    }
-
-    /// Writes to the control plane in the name of a field manager.
-    pub fn writer(&self, manager: &'static str) -> Writer {
-        Writer::new(self.clone(), manager)
     }
 
     pub(super) fn single_flight(&self) -> &SingleFlight {

@@ -6,12 +6,11 @@ use std::time::Duration;
 
 use http::Request;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::APIResourceList;
-use kube::discovery::ApiResource;
 use serde_json::Value;
 use tokio::time::Instant;
 
 use super::connect::Cluster;
-use super::object::segment;
+use super::object::{Served, segment};
 use super::{Error, Result};
 use cutover_karmada::name::Gvk;
 
@@ -23,27 +22,6 @@ const READY: &str = "/readyz";
 
 /// The versions of a kind, and when they were asked for.
 type Asked = (Instant, Arc<Vec<String>>);
-
-/// A kind as the API server serves it.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Served {
-    pub gvk: Gvk,
-    pub plural: String,
-    pub namespaced: bool,
-    pub watchable: bool,
-}
-
-impl Served {
-    pub fn api_resource(&self) -> ApiResource {
-        ApiResource {
-            group: self.gvk.group.clone(),
-            version: self.gvk.version.clone(),
-            api_version: self.gvk.api_version(),
-            kind: self.gvk.kind.clone(),
-            plural: self.plural.clone(),
-        }
-    }
-}
 
 /// The answer for a kind. One that isn't served is no error: its CRD may be on the way.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -4,8 +4,6 @@ use std::time::Duration;
 
 use http::{Method, Uri, header, request::Parts};
 
-use super::limits::is_watch;
-
 /// A request that was sent once, and its answer.
 #[derive(Clone, Copy, Debug)]
 pub struct Exchange<'a> {
@@ -44,6 +42,16 @@ pub(super) fn verb(parts: &Parts) -> &'static str {
         Method::DELETE => "deletecollection",
         _ => "other",
     }
+}
+
+/// Returns whether a request is for a stream of changes.
+pub(super) fn is_watch(method: &Method, uri: &Uri) -> bool {
+    let asks = |query: &str| {
+        query
+            .split('&')
+            .any(|pair| matches!(pair, "watch=true" | "watch=1"))
+    };
+    method == Method::GET && uri.query().is_some_and(asks)
 }
 
 /// Returns whether a path is that of one thing, and not of a collection: of a member's, the part after the proxy says so.

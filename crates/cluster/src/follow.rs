@@ -9,8 +9,7 @@ use http::Request;
 use kube::core::WatchEvent;
 use serde_json::Value;
 
-use super::discover::Served;
-use super::object::{collection, escape, with_type};
+use super::object::{Served, collection, escape, with_type};
 use super::read::{Reader, built_in};
 use super::{Error, Result};
 

@@ -15,7 +15,7 @@ use tower::BoxError;
 
 use super::circuit_breaker::CircuitBreaker;
 use super::error::{Unreached, is_about_the_object};
-use super::exchange::{Exchange, RequestObserver, verb};
+use super::exchange::{Exchange, RequestObserver, is_watch, verb};
 use cutover_base::USER_AGENT;
 use cutover_http::{Backoff, Retry, TimedOut, retry_after};
 use cutover_leadership::{Leadership, Refused};
@@ -261,15 +261,6 @@ fn is_repeatable(parts: &Parts) -> bool {
             .is_some_and(|kind| kind.as_bytes().starts_with(b"application/apply-patch")),
         _ => false,
     }
-}
-
-pub(super) fn is_watch(method: &Method, uri: &Uri) -> bool {
-    let asks = |query: &str| {
-        query
-            .split('&')
-            .any(|pair| matches!(pair, "watch=true" | "watch=1"))
-    };
-    method == Method::GET && uri.query().is_some_and(asks)
 }
 
 /// Returns whether something may be different afterwards.

@@ -1,10 +1,31 @@
 //! Objects as JSON: where their metadata is, and the paths under which an API server serves them.
 
+use kube::discovery::ApiResource;
 use serde_json::Value;
 
-use super::discover::Served;
 use super::{Error, Result};
 use cutover_karmada::name::Gvk;
+
+/// A kind as the API server serves it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Served {
+    pub gvk: Gvk,
+    pub plural: String,
+    pub namespaced: bool,
+    pub watchable: bool,
+}
+
+impl Served {
+    pub fn api_resource(&self) -> ApiResource {
+        ApiResource {
+            group: self.gvk.group.clone(),
+            version: self.gvk.version.clone(),
+            api_version: self.gvk.api_version(),
+            kind: self.gvk.kind.clone(),
+            plural: self.plural.clone(),
+        }
+    }
+}
 
 pub(super) fn meta<'a>(object: &'a Value, field: &str) -> Option<&'a str> {
     object["metadata"][field].as_str().filter(|text| !text.is_empty())

@@ -12,54 +12,24 @@ use serde::Deserialize;
 use serde::de::DeserializeOwned;
 use serde_json::Value;
 
+use super::answer::{Answer, Read};
 use super::connect::Cluster;
-use super::discover::Served;
-use super::object::{collection, escape, item, segment, with_type};
+use super::object::{Served, collection, escape, item, segment, with_type};
 use super::{Error, Result};
 use cutover_karmada::name::{ClusterName, Gvk};
 
 /// How many objects of one kind are read beside a copy; of more than that nothing is known.
 const BESIDE: usize = 500;
 
-/// An answer, and when the question was sent: the order of ticks is the order in time, for all reads of one [`Cluster`].
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Read<T> {
-    pub sent: u64,
-    pub answered: u64,
-    pub answer: Answer<T>,
-    /// It was a member that was asked, and nothing answered in its name: not even a refusal.
-    pub silent: bool,
-}
-
-/// What a read found out. Nothing turns `Unknown` into a yes or a no.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Answer<T> {
-    Found(T),
-    /// The server that keeps the object says that it isn't there.
-    NotFound,
-    Unknown {
-        why: String,
-    },
-}
-
-impl<T> Answer<T> {
-    fn unknown(why: impl Into<String>) -> Self {
-        Self::Unknown { why: why.into() }
+impl Cluster {
+    /// Reads of the control plane that are always asked of the server.
+    pub fn reader(&self) -> Reader {
+        Reader::of_control_plane(self.clone())
     }
-}
 
-impl<T> Read<T> {
-    pub fn map<U>(self, f: impl FnOnce(T) -> Answer<U>) -> Read<U> {
-        Read {
-            sent: self.sent,
-            answered: self.answered,
-            silent: self.silent,
-            answer: match self.answer {
-                Answer::Found(value) => f(value),
-                Answer::NotFound => Answer::NotFound,
-                Answer::Unknown { why } => Answer::Unknown { why },
-            },
-        }
+    /// Reads of a member, through Karmada's cluster proxy.
+    pub fn member(&self, name: &ClusterName) -> Reader {
+        Reader::of_member(self.clone(), name.clone())
     }
 }
 

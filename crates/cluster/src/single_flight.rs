@@ -5,7 +5,7 @@ use std::any::{Any, TypeId};
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError};
 
-use super::read::{Answer, Read};
+use super::answer::{Answer, Read};
 
 #[derive(Default)]
 pub(super) struct SingleFlight(Mutex<HashMap<(TypeId, String), Arc<dyn Any + Send + Sync>>>);

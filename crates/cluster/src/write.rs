@@ -8,10 +8,16 @@ use serde::{Deserialize, Serialize, Serializer};
 use serde_json::{Value, json};
 
 use super::connect::Cluster;
-use super::discover::Served;
 use super::error::describe;
-use super::object::{collection, escape, item, meta};
+use super::object::{Served, collection, escape, item, meta};
 use super::{Answer, Error, Result};
+
+impl Cluster {
+    /// Writes to the control plane in the name of a field manager.
+    pub fn writer(&self, manager: &'static str) -> Writer {
+        Writer::new(self.clone(), manager)
+    }
+}
 
 /// Whether a write is meant, or only tried on the server.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

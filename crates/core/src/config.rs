@@ -11,7 +11,7 @@ mod sync;
 
 pub use entries::{Shape, link_target};
 pub use order::in_order;
-pub use receivers::{Filter, Masked, Receiver, Receivers};
+pub use receivers::{Filter, Format, Masked, Receiver, Receivers};
 pub use status::{STATUS_BRANCH, Status, StatusBranches, refused_status_branch};
 pub use sync::{
     Drift, DriftMode, EvacuationCause, Evacuations, EvacuationsMode, Gate, Ignore, Migrations,
@@ -26,9 +26,9 @@ use serde_json::Value;
 
 use crate::api::API_VERSION;
 use crate::error;
-use crate::lint::schema::{MOST_VIOLATIONS, violations};
-use crate::lint::{Code, Finding};
+use crate::finding::{Code, Finding};
 use crate::manifest::{self, Positions};
+use crate::schema::{MOST_VIOLATIONS, violations};
 use cutover_base::budget::{Budget, Limit};
 use cutover_karmada::name::Location;
 

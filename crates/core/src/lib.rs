@@ -8,9 +8,13 @@ pub mod api;
 pub mod config;
 /// Kinds of errors, hints and exit codes: what every crate's error becomes at the border.
 pub mod error;
+/// What a person should know or do, with a code, a place and a hint.
+pub mod finding;
+/// What editors and other tools read: JSON Schemas and CRDs as files.
+pub mod generated;
 /// The step machines of intents: journal, proofs, pins, claims.
 pub mod intent;
-/// Rules over objects; each finding has a code, a position and a hint.
+/// Rules over objects.
 pub mod lint;
 /// Bytes to objects with source positions, limits and sets.
 pub mod manifest;
@@ -22,3 +26,7 @@ pub mod profile;
 pub mod redact;
 /// What people and machines are told: text, JSON, the status tree.
 pub mod report;
+/// Values against JSON Schemas.
+pub mod schema;
+/// Times, durations and uids as people read them.
+pub mod units;

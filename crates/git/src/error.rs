@@ -11,7 +11,7 @@ use cutover_core::manifest::Obstacle;
 use cutover_karmada::name::Revision;
 use cutover_leadership::Refused;
 
-use super::tree::BlobId;
+use super::blob_id::BlobId;
 use super::url::{RemoteUrl, scrub};
 
 #[derive(Debug, thiserror::Error)]

@@ -25,6 +25,7 @@
 //! # }
 //! ```
 
+mod blob_id;
 mod budget;
 mod checkout;
 mod clone;
@@ -60,6 +61,7 @@ use jiff::Timestamp;
 use tokio::sync::Semaphore;
 use tokio_util::sync::CancellationToken;
 
+pub use blob_id::BlobId;
 pub use checkout::{Checkout, CheckoutError, submodules};
 pub use clone::{branch_tip, is_published, uncommitted};
 pub use credentials::{Credentials, HttpsCredentials, SshCredentials, TOKEN_USER};
@@ -72,7 +74,8 @@ pub use mirror::Fetched;
 pub use publish::{Author, Draft, Files, Message, Published, Tip, Trailer};
 pub use retention::Squashed;
 pub use sign::SigningKey;
-pub use tree::{BlobId, Change, ChangeKind, Changes, Skipped};
+
+pub use tree::{Change, ChangeKind, Changes, Skipped};
 pub use url::RemoteUrl;
 pub use watch::{Polling, Tick, Trigger, Watch};
 

@@ -7,10 +7,11 @@ use std::path::{Path, PathBuf};
 
 use git2::{ErrorClass, ErrorCode, OdbLookupFlags, Oid, Repository};
 
+use super::blob_id::BlobId;
 use super::loose::{self, Loose};
 use super::reach;
 use super::remote::{Head, Push, Tips, tracking};
-use super::tree::{self, BlobId, Changes};
+use super::tree::{self, Changes};
 use super::url::scrub;
 use super::{Error, Limits};
 use cutover_karmada::name::Revision;

@@ -2,13 +2,13 @@
 
 use std::cmp::Ordering;
 use std::collections::BTreeMap;
-use std::fmt;
 use std::iter::{Flatten, Peekable};
 use std::option::IntoIter as OptionIter;
 use std::str::FromStr;
 
 use git2::{ObjectType, Odb, Oid, Repository, Tree, TreeEntry};
 
+use super::blob_id::BlobId;
 use super::{Error, Limits};
 use cutover_base::budget::{Exceeded, Limit};
 use cutover_core::config::{Shape, link_target};
@@ -26,22 +26,6 @@ const LINK: Limits = Limits {
 
 /// How long a path is that counts as another entry.
 const PATH_BYTES: usize = 128;
-
-/// The id of a file's content. Equal ids are equal contents, so it is a key for caches.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct BlobId(pub(super) Oid);
-
-impl fmt::Display for BlobId {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        self.0.fmt(f)
-    }
-}
-
-impl fmt::Debug for BlobId {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        self.0.fmt(f)
-    }
-}
 
 impl FromStr for BlobId {
     type Err = Error;

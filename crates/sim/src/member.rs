@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use cutover_core::intent::snapshot::{self, Pod};
+use cutover_core::intent::member::{self, Pod};
 use cutover_core::intent::{Read, Seen};
 use cutover_karmada::meta;
 use cutover_karmada::name::ClusterName;
@@ -330,9 +330,9 @@ impl Member {
     /// Returns what a read through the proxy gives.
     ///
     /// `all_nodes`: those that have a pod of the workload, too.
-    pub fn see(&self, workload: usize, all_nodes: bool, read: &mut dyn FnMut() -> Read) -> snapshot::Member {
+    pub fn see(&self, workload: usize, all_nodes: bool, read: &mut dyn FnMut() -> Read) -> member::Member {
         if let Some((why, silent)) = self.unseen() {
-            return snapshot::Member {
+            return member::Member {
                 object: Seen::unknown(&why),
                 pods: Seen::unknown(&why),
                 nodes: Seen::unknown(&why),
@@ -343,7 +343,7 @@ impl Member {
         let nodes = self.nodes.iter().map(|(node, ready)| (self.node(node), *ready));
         let has_pod = |node: &String| copy.pods.iter().any(|pod| pod.node.as_ref() == Some(node));
         let nodes = nodes.filter(|(node, _)| all_nodes || !has_pod(node));
-        snapshot::Member {
+        member::Member {
             object: Seen::known(copy.object.as_deref().cloned(), read()),
             pods: Seen::known((*copy.pods).clone(), read()),
             nodes: Seen::known(nodes.collect(), read()),
@@ -364,7 +364,7 @@ impl Member {
     }
 
     /// The same, where nothing of it has changed: it is read anew.
-    pub fn see_again(known: &mut snapshot::Member, read: &mut dyn FnMut() -> Read) {
+    pub fn see_again(known: &mut member::Member, read: &mut dyn FnMut() -> Read) {
         again(&mut known.object, read);
         again(&mut known.pods, read);
         again(&mut known.nodes, read);

@@ -12,7 +12,8 @@ use super::{Chapter, kinds};
 use crate::cli::{example, global};
 use cutover_core::api::{Migration, Phase};
 use cutover_core::error::{Error, Result};
-use cutover_core::report::{duration, finding_lines, step_line};
+use cutover_core::report::{finding_lines, step_line};
+use cutover_core::units::duration;
 use cutover_sandbox::ledger::{Origin, Run};
 
 const IMAGE: &str = "registry.example.com/shop/orders:1.4.0";

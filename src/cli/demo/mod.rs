@@ -18,7 +18,7 @@ use tokio_util::sync::CancellationToken;
 
 use super::{help, output, signal};
 use cutover_core::error::{Error, Result};
-use cutover_core::report::duration;
+use cutover_core::units::duration;
 use stage::{Ground, STATUS_BRANCH, Stage};
 use tell::{GOOD, QUIET, TITLE, apply, check, command, done};
 

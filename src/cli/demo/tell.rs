@@ -4,7 +4,7 @@ use anstyle::{AnsiColor, Style};
 
 use crate::cli::output;
 use cutover_core::error::{Error, Result};
-use cutover_core::report::duration;
+use cutover_core::units::duration;
 use cutover_sandbox::ledger::{Run, Verdict};
 
 pub const TITLE: Style = Style::new().bold();

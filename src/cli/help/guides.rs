@@ -273,7 +273,7 @@ pub const GUIDES: &[Guide] = &[
         &["rebalance"],
         "docs/how-to/evacuate-and-rebalance.md#rebalance-workloads",
         &[
-            example("Only report what would move", "cutover rebalance --say-only"),
+            example("Only report what would move", "cutover rebalance --report-only"),
             example(
                 "Rebalance once, in one namespace",
                 "cutover rebalance --namespace shop --tolerance 10",
@@ -460,6 +460,10 @@ pub const GUIDES: &[Guide] = &[
         "docs/how-to/migrate.md#control-a-migration",
         &[
             example("Roll a migration back", "cutover abort orders-to-west --push"),
+            example(
+                "Say which of several intents of one name is meant",
+                "cutover abort susp/storefront --namespace shop",
+            ),
             example(
                 "Roll one workload of a policy back",
                 "cutover abort deployments --workload deploy/storefront --push",

@@ -1,11 +1,10 @@
-//! What `cutover migrate` can be told about the migration itself, as the spec that says it.
+//! The flags of `cutover migrate` that are fields of the spec.
 
 use clap::Args;
 use jiff::Timestamp;
-use serde_json::{Map, Value, json};
+use serde_json::{Value, json};
 
-use crate::cli::control::phase_parser;
-use crate::cli::fresh::Failure;
+use crate::cli::intent_file::{Failure, Spec};
 use crate::cli::values;
 use cutover_core::api::{
     Check, Daily, NotATimeSpan, PatchOp, Phase, Strategy, TimeSpan, Weekday, Window, WorkloadRef,
@@ -15,20 +14,20 @@ use cutover_karmada::name::ClusterName;
 
 #[derive(Args, Debug)]
 pub(super) struct MigrateArgs {
-    /// The cluster that it goes to
+    /// The cluster to move the workload to
     #[arg(long, value_name = "CLUSTER")]
     pub(super) to: ClusterName,
-    /// The cluster that it must be in now; none: wherever it is
+    /// The cluster that the workload must be in now [default: any]
     #[arg(long, value_name = "CLUSTER")]
     pub(super) from: Option<ClusterName>,
-    /// Start it there before it is stopped here; only for a workload without state
+    /// Start the target before the source is stopped; only for a workload without state
     #[arg(long)]
     start_first: bool,
-    /// Something else that changes with the move, for a template that is not in the repository: /spec/image=orders:2
+    /// A field to change with the move, of a template that is not in the repository: /spec/image=orders:2
     #[arg(long, value_name = "POINTER=VALUE", value_parser = patch)]
     set: Vec<PatchOp>,
     /// Phases that wait for `cutover approve` before they begin
-    #[arg(long, alias = "require-approval", value_name = "PHASES", value_delimiter = ',', value_parser = phase_parser(), ignore_case = true)]
+    #[arg(long, alias = "require-approval", value_name = "PHASES", value_delimiter = ',', value_parser = values::phase(), ignore_case = true)]
     approve_before: Vec<Phase>,
     /// How long the target must be healthy without a break before the source is removed [default: 60s]
     #[arg(long, value_name = "DURATION", value_parser = longer_than_nothing)]
@@ -36,22 +35,22 @@ pub(super) struct MigrateArgs {
     /// How long the target may take to become healthy [default: 10m]
     #[arg(long, value_name = "DURATION", value_parser = longer_than_nothing)]
     timeout: Option<TimeSpan>,
-    /// What else must hold of the copy in the target: CEL over `object`
+    /// A condition that the copy in the target must fulfil: CEL over `object`
     #[arg(long, value_name = "CEL", value_parser = check)]
     check: Vec<Check>,
-    /// What happens when it doesn't [default: roll-back]
+    /// What happens when the move fails [default: roll-back]
     #[arg(long, value_name = "WHAT")]
     on_failure: Option<Failure>,
-    /// It does not begin before, for instance 2030-01-31T06:00:00Z
+    /// Do not begin before this time, for instance 2030-01-31T06:00:00Z
     #[arg(long, value_name = "TIME", value_parser = values::time)]
     not_before: Option<Timestamp>,
-    /// It does not begin any more from then on
+    /// Do not begin after this time
     #[arg(long, value_name = "TIME", value_parser = values::deadline)]
     not_after: Option<Timestamp>,
-    /// Hours, UTC, in which it may begin, for instance 22:00-05:30 or Sat,Sun@22:00-05:30
+    /// Begin only in these hours, in UTC, for instance 22:00-05:30 or Sat,Sun@22:00-05:30
     #[arg(long, value_name = "[DAYS@]FROM-TO", value_parser = daily)]
     daily: Option<Daily>,
-    /// When a migration that is not past its commit point is rolled back, for instance 2030-01-31T06:00:00Z
+    /// Roll back a migration that is not past its commit point at this time, for instance 2030-01-31T06:00:00Z
     #[arg(long, value_name = "TIME", value_parser = values::deadline)]
     deadline: Option<Timestamp>,
     /// The `WorkloadProfile` to use [default: the one of its kind]
@@ -62,57 +61,43 @@ pub(super) struct MigrateArgs {
 impl MigrateArgs {
     /// Returns only what was asked for: what is left out has its default.
     pub(super) fn spec(&self, workload: &WorkloadRef) -> Value {
-        let mut spec = Map::new();
-        spec.insert("workload".to_owned(), json!(workload));
-        let mut set = |field: &str, value: Option<Value>| {
-            if let Some(value) = value {
-                spec.insert(field.to_owned(), value);
-            }
-        };
-        set("from", self.from.as_ref().map(|from| json!(from)));
-        set("to", Some(json!(self.to)));
-        set("strategy", self.start_first.then(|| json!(Strategy::StartFirst)));
-        set("profile", self.profile.as_ref().map(|profile| json!(profile)));
-        let patches = &self.set;
-        set(
-            "changes",
-            (!patches.is_empty()).then(|| json!({ "patches": patches })),
-        );
-        set("verify", self.verify());
-        set("onFailure", self.on_failure.map(|failure| json!(failure.asked())));
-        let gates = &self.approve_before;
-        set(
-            "approval",
-            (!gates.is_empty()).then(|| json!({ "before": gates })),
-        );
+        let mut spec = Spec::default();
+        spec.apply("workload", Some(json!(workload)));
+        spec.apply("from", self.from.as_ref().map(|from| json!(from)));
+        spec.apply("to", Some(json!(self.to)));
+        spec.apply("strategy", self.start_first.then(|| json!(Strategy::StartFirst)));
+        spec.apply("profile", self.profile.as_ref().map(|profile| json!(profile)));
+        let mut changes = Spec::default();
+        changes.list("patches", &self.set);
+        spec.apply("changes", changes.some());
+        spec.apply("verify", self.verify());
+        spec.apply("onFailure", self.on_failure.map(|failure| json!(failure.asked())));
+        let mut approval = Spec::default();
+        approval.list("before", &self.approve_before);
+        spec.apply("approval", approval.some());
         let window = Window {
             not_before: self.not_before,
             not_after: self.not_after,
             daily: self.daily.clone(),
         };
-        set("window", (window != Window::default()).then(|| json!(window)));
-        set("deadline", self.deadline.map(|deadline| json!(deadline)));
-        Value::Object(spec)
+        spec.apply("window", (window != Window::default()).then(|| json!(window)));
+        spec.apply("deadline", self.deadline.map(|deadline| json!(deadline)));
+        spec.value()
     }
 
     fn verify(&self) -> Option<Value> {
-        let mut verify = Map::new();
-        for (field, value) in [("healthyFor", &self.healthy_for), ("timeout", &self.timeout)] {
-            if let Some(value) = value {
-                verify.insert(field.to_owned(), json!(value));
-            }
-        }
-        if !self.check.is_empty() {
-            verify.insert("checks".to_owned(), json!(self.check));
-        }
-        (!verify.is_empty()).then_some(Value::Object(verify))
+        let mut verify = Spec::default();
+        verify.apply("healthyFor", self.healthy_for.as_ref().map(|long| json!(long)));
+        verify.apply("timeout", self.timeout.as_ref().map(|long| json!(long)));
+        verify.list("checks", &self.check);
+        verify.some()
     }
 }
 
 fn longer_than_nothing(text: &str) -> Result<TimeSpan, String> {
     let span: TimeSpan = text.parse().map_err(|error: NotATimeSpan| error.to_string())?;
     if span.length().is_zero() {
-        return Err("it has to be longer than nothing".to_owned());
+        return Err("it must be longer than 0s".to_owned());
     }
     Ok(span)
 }

@@ -9,16 +9,15 @@ use serde_json::{Value, json};
 
 use super::strategy::StrategyArgs;
 use crate::cli::connection::{AskArgs, GitArgs};
-use crate::cli::fresh::{Fresh, Spec};
+use crate::cli::intent_file::{NewIntent, Spec, is_there};
 use crate::cli::named::KindName;
 use crate::cli::workspace::{ChangeArgs, Workspace};
 use crate::cli::{joined, output, values};
+use cutover_base::nearest::nearest;
 use cutover_core::api::WorkloadSelector;
 use cutover_core::error::{Error, Result};
-use cutover_core::intent::rollout_policy::Selected;
-use cutover_core::lint::nearest::nearest;
+use cutover_core::intent::selected::Selected;
 use cutover_core::manifest::Manifest;
-use cutover_karmada::LabelSelector;
 use cutover_karmada::name::Gvk;
 
 /// Lets every change of the templates that it selects go cluster by cluster.
@@ -27,7 +26,7 @@ pub(super) struct Policy {
     /// The name of the RolloutPolicy
     #[arg(value_name = "NAME")]
     name: String,
-    /// Which workloads: a KIND, or KIND/NAME; several times for more
+    /// Which workloads: KIND or KIND/NAME; may be given several times
     #[arg(
         long = "select",
         value_name = "KIND[/NAME]",
@@ -35,10 +34,10 @@ pub(super) struct Policy {
         value_delimiter = ','
     )]
     selects: Vec<String>,
-    /// Of the kinds only those whose templates have these labels, as in kubectl -l
-    #[arg(short = 'l', long = "selector", value_name = "SELECTOR", value_parser = labels)]
+    /// Of a KIND, only workloads whose templates have these labels, as in kubectl -l
+    #[arg(short = 'l', long = "selector", value_name = "SELECTOR", value_parser = values::labels)]
     labels: Option<String>,
-    /// Of how many workloads changes may be under way at once [default: 5]
+    /// How many workloads may roll out a change at the same time [default: 5]
     #[arg(long, value_name = "NUMBER", value_parser = values::count)]
     max_parallel: Option<u32>,
     #[command(flatten)]
@@ -57,11 +56,6 @@ pub(super) struct Policy {
     git: GitArgs,
 }
 
-fn labels(text: &str) -> Result<String, String> {
-    let read: Result<LabelSelector, _> = text.parse();
-    read.map(|_| text.to_owned()).map_err(|error| error.to_string())
-}
-
 impl Policy {
     pub(super) async fn run(self) -> Result<ExitCode> {
         let workspace = Workspace::open(&self.change)?;
@@ -70,19 +64,17 @@ impl Policy {
             selectors.push(self.selector(&workspace, select)?);
         }
         let (namespace, taken) = self.takes(&workspace, &selectors)?;
-        let is_there = |(manifest, there): &(&Arc<Manifest>, String)| {
+        let is_it = |(manifest, there): &(&Arc<Manifest>, String)| {
             manifest.key.name == self.name && *there == namespace
         };
-        if let Some((there, _)) = workspace.of_kind("RolloutPolicy").find(is_there) {
-            let error = format!("there is a RolloutPolicy {namespace}/{} already", self.name);
-            return Err(Error::user(error)
-                .at(there.source.clone())
+        if let Some((there, _)) = workspace.of_kind("RolloutPolicy").find(is_it) {
+            return Err(is_there("RolloutPolicy", Some(&namespace), there)
                 .hint("give it another name, or change its file"));
         }
         joined::all_are(&self.ask, self.strategy.clusters()).await?;
         let named = (namespace.as_str(), self.name.clone());
         let first = &taken[0].key;
-        let policy = Fresh::at(&workspace, "RolloutPolicy", first, named, self.file.as_deref())?;
+        let policy = NewIntent::at(&workspace, "RolloutPolicy", first, named, self.file.as_deref())?;
         let subject = format!("Let changes of {} go cluster by cluster", self.name);
         let edit = policy.edit(&self.spec(&selectors), subject, None, ".");
         let names: BTreeSet<String> = taken

@@ -1,39 +1,39 @@
-//! How changes go from cluster to cluster, as `cutover rollout` and `cutover rollout policy` are told.
+//! The flags that `cutover rollout` and `cutover rollout policy` share: how a change goes from cluster to cluster.
 
 use std::str::FromStr;
 
 use clap::{Args, ValueEnum};
 use serde_json::json;
 
-use crate::cli::fresh::Spec;
+use crate::cli::intent_file::Spec;
 use crate::cli::values;
 use cutover_core::api::{NotATimeSpan, OnRolloutFailure, TimeSpan};
 use cutover_karmada::name::ClusterName;
 
 #[derive(Args, Debug)]
 pub(super) struct StrategyArgs {
-    /// One cluster after the other, in this order; those that aren't named come after
+    /// One cluster after the other, in this order; clusters that are not named come last
     #[arg(long, value_name = "CLUSTER", value_delimiter = ',')]
     order: Vec<ClusterName>,
-    /// Clusters that get a change together, and how long they must be good, such as eu-1,eu-2=10m; several times, in order
+    /// Clusters that get a change together, and how long they must be healthy, such as eu-1,eu-2=10m; may be given several times, in order
     #[arg(long = "wave", value_name = "CLUSTERS[=DURATION]", conflicts_with = "order")]
     waves: Vec<Wave>,
     /// How long a cluster must be healthy without a break [default: 30s]
     #[arg(long, value_name = "DURATION")]
     healthy_for: Option<TimeSpan>,
-    /// How long it may be other than healthy [default: 10m]
+    /// How long a cluster may be unhealthy [default: 10m]
     #[arg(long, value_name = "DURATION")]
     timeout: Option<TimeSpan>,
-    /// How many clusters may have got the change and not be good yet [default: 1]
+    /// How many clusters may have the change and not be healthy yet [default: 1]
     #[arg(long, value_name = "NUMBER", value_parser = values::count)]
     max_unavailable: Option<u32>,
-    /// What happens when a cluster isn't good in time [default: halt]
+    /// What happens when a cluster is not healthy in time [default: halt]
     #[arg(long, value_name = "WHAT")]
     on_failure: Option<Failure>,
     /// An older name of `--on-failure undo`
     #[arg(long, hide = true, conflicts_with = "on_failure")]
     undo_on_failure: bool,
-    /// These waves begin only when `cutover approve --wave` says so, counted from 1
+    /// Waves that wait for `cutover approve --wave` before they begin, counted from 1
     #[arg(long, value_name = "WAVE", value_delimiter = ',', value_parser = values::count)]
     approve_before: Vec<u32>,
 }
@@ -42,7 +42,7 @@ pub(super) struct StrategyArgs {
 enum Failure {
     /// No other cluster gets the change until a person decides
     Halt,
-    /// All clusters go back to what they had
+    /// All clusters go back to the revision that they had
     Undo,
 }
 
@@ -89,7 +89,7 @@ impl StrategyArgs {
         self.order.iter().chain(waves)
     }
 
-    /// Says what was asked for: what is left out has its default.
+    /// Adds the fields that were asked for: what is left out has its default.
     pub(super) fn apply(&self, spec: &mut Spec) {
         spec.list("order", &self.order);
         let waves = self.waves.iter().map(|wave| match &wave.soak {

@@ -3,10 +3,10 @@
 use std::collections::BTreeSet;
 
 use cutover::api::Phase;
-use cutover::lint::schema::violations;
 use cutover::name::Gvk;
 use cutover::profile::{self, Profile};
 use cutover::sandbox::api::{Patch, Subresource, WriteOptions};
+use cutover::schema::violations;
 use serde_json::{Value, json};
 
 use super::crds::{self, CANARIES};

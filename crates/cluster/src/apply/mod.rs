@@ -17,8 +17,8 @@ use serde_json::{Value, json};
 
 use super::compute::off_the_runtime;
 use super::connect::Cluster;
-use super::discover::{Lookup, Served};
-use super::object::meta;
+use super::discover::Lookup;
+use super::object::{Served, meta};
 use super::{Applied, Mode, Observer, TaskProgress, Written};
 use cutover_core::api::SYNC_MANAGER;
 use cutover_core::manifest::{Entry, Manifest};

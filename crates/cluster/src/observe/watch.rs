@@ -16,8 +16,9 @@ use super::idle_timeout::IdleTimeout;
 use super::raw::{Form, Raw};
 use crate::Error;
 use crate::connect::Cluster;
-use crate::discover::{Lookup, Served};
-use crate::limits::is_watch;
+use crate::discover::Lookup;
+use crate::exchange::is_watch;
+use crate::object::Served;
 use cutover_http::{Backoff, Delays};
 use cutover_karmada::name::GroupKind;
 

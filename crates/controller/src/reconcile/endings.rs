@@ -1,6 +1,6 @@
 //! What becomes of workloads whose templates a plan takes out of Git, by the bindings and profiles that were read.
 
-use super::preview::is_of;
+use super::preflight::is_of;
 use cutover_core::api::WorkloadProfile;
 use cutover_core::config::UnknownKinds;
 use cutover_core::intent::Seen;

@@ -36,7 +36,7 @@ pub(super) async fn forecasts(
         telemetry: Telemetry::default(),
     };
     let mut asked = Vec::new();
-    for change in plan.changes.changes.iter().filter(|change| is_written(change)) {
+    for change in plan.changes.changes.iter().filter(|change| change.is_written()) {
         if let Some(intent) = change.after.as_ref().filter(|_| change.key.group == api::GROUP) {
             asked.push((
                 change.key.clone(),
@@ -77,7 +77,7 @@ async fn taken_along(cluster: &Cluster, changes: &ChangeSet) -> Vec<(ObjectKey, 
         return told_of(all);
     }
     // As the plan leaves them.
-    let written = changes.changes.iter().filter(|change| is_written(change));
+    let written = changes.changes.iter().filter(|change| change.is_written());
     let written = written.filter_map(|change| change.after.clone());
     let written = written.filter(|after| after["kind"] == "RolloutPolicy");
     let policies: Vec<Value> = written.chain(every(cluster, "RolloutPolicy").await).collect();
@@ -101,20 +101,13 @@ fn told_of(all: BTreeMap<ObjectKey, Value>) -> Vec<(ObjectKey, Value, Option<Str
 
 /// Returns what the intents of a plan ask for, by what Git has alone.
 pub(super) fn unasked(changes: &ChangeSet) -> BTreeMap<ObjectKey, Forecast> {
-    let intents = changes.changes.iter().filter(|change| is_written(change));
+    let intents = changes.changes.iter().filter(|change| change.is_written());
     let intents = intents.filter(|change| change.key.group == api::GROUP);
     let told = intents.filter_map(|change| {
         let forecast = intents::unasked(change.after.as_ref()?)?;
         Some((change.key.clone(), forecast))
     });
     told.collect()
-}
-
-pub(super) const fn is_written(change: &Change) -> bool {
-    matches!(
-        change.action,
-        Action::Create | Action::Configure | Action::Recreate { .. }
-    )
 }
 
 fn held_by(change: &Change) -> Option<(&Change, &str)> {

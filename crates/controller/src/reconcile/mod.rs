@@ -10,6 +10,8 @@ mod notices;
 mod offline;
 mod overview;
 mod plan;
+mod policy_change;
+mod preflight;
 mod preview;
 mod publish;
 mod records;

@@ -6,7 +6,6 @@ use futures::future::BoxFuture;
 use serde_json::Value;
 use tokio_util::sync::CancellationToken;
 
-use super::forecasts::is_written;
 use super::settings;
 use super::sync::{Abandoned, DesiredFeed, Live, Range, Selection, of_removed_sync, plan_part, stays, why};
 use super::templates::AllTemplates;
@@ -115,7 +114,7 @@ pub(super) async fn of_range(repo: &Repo, cluster: &Cluster, range: Range) -> Re
 async fn exclusive(cluster: &Cluster, changes: &[Change]) -> Vec<Problem> {
     const KINDS: [&str; 2] = ["Migration", "Evacuation"];
     let is_one = |change: &&Change| {
-        change.key.group == api::GROUP && KINDS.contains(&change.key.kind.as_str()) && is_written(change)
+        change.key.group == api::GROUP && KINDS.contains(&change.key.kind.as_str()) && change.is_written()
     };
     let come: Vec<&Change> = changes.iter().filter(is_one).collect();
     if come.is_empty() {

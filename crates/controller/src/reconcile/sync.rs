@@ -4,6 +4,7 @@
 //! API server; and nothing happened costs nothing. Objects that an intent holds are left to it (`intent::hold_back`).
 
 mod agreed;
+mod batches;
 mod decide;
 mod depend;
 mod desired;
@@ -38,11 +39,9 @@ pub(super) use left_behind::{Abandoned, stays, why};
 pub(super) use preview::{Live, of_removed_sync, plan_part};
 
 pub use desired::{Desired, DesiredFeed, Selection};
-pub use done::Done;
 pub use left_behind::LeftBehind;
 pub use preview::{Range, plan_revision};
-pub use prune::PruneReport;
-pub use report::{ObjectReport, ObjectResult, Problem, SyncReport, Wait, Waiting};
+pub use report::{Done, ObjectReport, ObjectResult, Problem, PruneReport, SyncReport, Wait, Waiting};
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;

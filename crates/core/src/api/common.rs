@@ -7,7 +7,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_with::skip_serializing_none;
 
-use super::{PLAIN_FORMAT, Standing};
+use super::{Fact, Lifecycle, PLAIN_FORMAT, Standing};
 use cutover_karmada::name::{ClusterName, Gvk, ObjectKey};
 
 /// Names a workload template in the namespace of the intent.
@@ -84,44 +84,6 @@ pub struct Approval {
 pub struct ApprovalGate {
     /// The phases that don't begin without one.
     pub before: Vec<super::Phase>,
-}
-
-/// A word of a person: what the tool can't see, or must not decide.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
-pub enum Fact {
-    /// No copy of the workload in that cluster can write any more, or will by itself.
-    Stopped,
-    /// The workload goes on from the state that the copy in that cluster has, or left last: what others wrote is given up.
-    #[serde(alias = "Newest")]
-    From,
-    /// The workload may start in that cluster from nothing: its state is given up.
-    #[serde(alias = "NoState")]
-    FromNothing,
-    /// That cluster keeps the workload, or gets it back.
-    To,
-    /// It ends although that cluster, which has the workload, can't be looked into.
-    Settle,
-}
-
-impl JsonSchema for Fact {
-    fn inline_schema() -> bool {
-        true
-    }
-
-    fn schema_name() -> std::borrow::Cow<'static, str> {
-        "Fact".into()
-    }
-
-    fn json_schema(_: &mut schemars::SchemaGenerator) -> schemars::Schema {
-        schemars::json_schema!({
-            "type": "string",
-            "description": "`Stopped`: no copy in the cluster can write any more. `From`: go on from the state that the copy in the \
-                cluster has, or left last. `FromNothing`: it may start in the cluster from nothing. `To`: the cluster keeps the \
-                workload, or gets it back. `Settle`: end without looking into the cluster. `Newest` and `NoState` are older names of \
-                `From` and `FromNothing`",
-            "enum": ["Stopped", "From", "FromNothing", "To", "Settle", "Newest", "NoState"],
-        })
-    }
 }
 
 /// A person's word; bound to cluster, attempt and phase.
@@ -248,15 +210,6 @@ pub(super) const fn is_zero(number: &u32) -> bool {
     *number == 0
 }
 
-/// Where the intents of one kind can stand.
-pub trait Lifecycle: Copy + PartialEq + fmt::Display + strum::VariantNames + Send + Sync {
-    /// Returns the name, as it is written in YAML.
-    fn name(self) -> &'static str;
-
-    /// Returns whether nothing more will be done in this attempt.
-    fn is_final(self) -> bool;
-}
-
 /// The status of an intent, whatever its kind: the machine's frame, the loop, and whoever reports on intents know no more of it.
 pub trait Progress:
     Clone + Default + PartialEq + Serialize + serde::de::DeserializeOwned + Send + Sync
@@ -358,31 +311,6 @@ macro_rules! phase_common {
 }
 
 pub(super) use {phase_common, phase_common_journal};
-
-/// Gives an enumeration of phases its names, and what [`Lifecycle`] asks of it. `|phase|`: whether nothing more will be done there.
-macro_rules! lifecycle {
-    ($phase:ty, |$at:pat_param| $is_final:expr) => {
-        impl $phase {
-            /// Returns the name, as it is written in YAML.
-            pub const fn name(self) -> &'static str {
-                self.into_str()
-            }
-        }
-
-        impl Lifecycle for $phase {
-            fn name(self) -> &'static str {
-                self.into_str()
-            }
-
-            fn is_final(self) -> bool {
-                let $at = self;
-                $is_final
-            }
-        }
-    };
-}
-
-pub(super) use lifecycle;
 
 /// The part of a status that is the same for every kind.
 #[skip_serializing_none]

@@ -10,7 +10,8 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_with::skip_serializing_none;
 
-use super::common::{anything, is_zero, lifecycle, phase_common_journal};
+use super::common::{anything, is_zero, phase_common_journal};
+use super::lifecycle::lifecycle;
 use super::{
     BindingId, ClaimOwner, Common, Differences, Fence, Intent, Lifecycle, PLAIN_FORMAT, PinState, Progress,
     SecretHandles, Standing, Starts, TimeSpan, Watched, WorkloadProfileSpec, WorkloadRef, format,

@@ -2,22 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use super::{Differences, PatchOp, WorkloadProfileSpec};
-
-/// The newest format that this program reads and writes. It rises when a program of before could not go on safely from something that
-/// this one writes: that one leaves such an intent alone, and says so.
-pub const STATUS_FORMAT: u32 = ENDED_FORMAT;
-
-/// The format of whatever every version can go on from safely: most of what is written, so that versions can take turns with it.
-pub const PLAIN_FORMAT: u32 = 1;
-
-/// The format of what stands on a pin that a version that reads only [`PLAIN_FORMAT`] would get wrong: secret handles, own labels and
-/// annotations, and a `restart` that names a handle.
-pub const PIN_FORMAT: u32 = 2;
-
-/// The format of a Migration that has ended and is stored without its journal. An earlier version would take any change of its spec, a
-/// control field too, for a request to move the workload once more.
-pub const ENDED_FORMAT: u32 = 3;
+use super::{Differences, PIN_FORMAT, PLAIN_FORMAT, PatchOp, WorkloadProfileSpec};
 
 /// The format of an attempt whose source is recreated for a state handle. An earlier version would start it from an older state.
 const RECREATE_FORMAT: u32 = 3;

@@ -1,5 +1,7 @@
 //! `Migration`: move one workload, with its state, to another cluster. Its status is the write-ahead journal.
 
+mod phase;
+
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 use std::sync::Arc;
@@ -11,16 +13,17 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use serde_with::skip_serializing_none;
 
-use super::common::{any_object, anything, is_zero, lifecycle, phase_common_journal};
+use super::common::{any_object, anything, is_zero, phase_common_journal};
 use super::ended::{self, Stored};
 use super::profile::WorkloadProfileSpec;
 use super::{
-    Approval, ApprovalGate, Assumption, ClaimOwner, Common, ENDED_FORMAT, Fact, Intent, Lifecycle,
-    PLAIN_FORMAT, PatchOp, PinState, PolicyName, Progress, SecretHandles, Standing, TimeSpan, Watched,
-    Window, WorkloadRef, format,
+    Approval, ApprovalGate, Assumption, ClaimOwner, Common, ENDED_FORMAT, Fact, Intent, PLAIN_FORMAT,
+    PatchOp, PinState, PolicyName, Progress, SecretHandles, Standing, TimeSpan, Watched, Window, WorkloadRef,
+    format,
 };
-use crate::report::milliseconds;
+use crate::units::milliseconds;
 use cutover_karmada::name::ClusterName;
+pub use phase::Phase;
 
 /// Asks for a workload to run in another cluster.
 #[skip_serializing_none]
@@ -181,56 +184,6 @@ pub enum OnFailure {
     RollBack,
     /// Everything stays as it is, held, until a person says `abort`.
     Hold,
-}
-
-/// Where a migration stands.
-#[derive(
-    Clone,
-    Copy,
-    Debug,
-    Default,
-    PartialEq,
-    Eq,
-    PartialOrd,
-    Ord,
-    Hash,
-    Serialize,
-    Deserialize,
-    JsonSchema,
-    strum::Display,
-    strum::IntoStaticStr,
-    strum::VariantNames,
-)]
-#[strum(const_into_str)]
-pub enum Phase {
-    #[default]
-    Pending,
-    Preflight,
-    Hold,
-    Expand,
-    Capture,
-    Handoff,
-    Verify,
-    Cleanup,
-    RollingBack,
-    Completed,
-    RolledBack,
-    Failed,
-    Aborted,
-    /// Git has an end of it on record that isn't to be seen any more: nothing was moved this time.
-    EndedBefore,
-}
-
-lifecycle!(Phase, |phase| phase.is_terminal());
-
-impl Phase {
-    /// Returns whether nothing more will be done in this attempt.
-    pub const fn is_terminal(self) -> bool {
-        matches!(
-            self,
-            Self::Completed | Self::RolledBack | Self::Failed | Self::Aborted | Self::EndedBefore
-        )
-    }
 }
 
 /// What was observed and decided; written before every effect. One that has ended is stored in a form of its own: see `ended.rs`.

@@ -9,16 +9,17 @@ mod failover_plan;
 mod floor;
 mod format;
 mod intent;
+mod lifecycle;
 mod migration;
 mod moves;
 mod offer;
 mod pin_state;
+mod policy;
 mod profile;
 mod rebalance;
 mod replica_shift;
 mod rollout;
 mod rollout_policy;
-pub mod schema;
 mod secret_handles;
 mod standing;
 mod suspension;
@@ -28,8 +29,8 @@ mod window;
 
 pub use claim::{Claim, ClaimOwner, ClaimSpec, Differences, claim_name};
 pub use common::{
-    Approval, ApprovalGate, Assumption, Common, Condition, ConditionStatus, Fact, Finding, Lifecycle,
-    PatchOp, Progress, StepRecord, WaitCode, WaitingFor, WorkloadRef,
+    Approval, ApprovalGate, Assumption, Common, Condition, ConditionStatus, Finding, PatchOp, Progress,
+    StepRecord, WaitCode, WaitingFor, WorkloadRef,
 };
 pub use evacuation::{Evacuation, EvacuationSpec, EvacuationStatus, TaintMatch};
 pub use eviction::{Eviction, EvictionStage, Share};
@@ -40,8 +41,9 @@ pub use failover_plan::{
     UnreachableAction, WriterCopy,
 };
 pub use floor::{Floor, NotAFloor, percent_of};
-pub use format::{ENDED_FORMAT, PIN_FORMAT, PLAIN_FORMAT, STATUS_FORMAT, format_of_guests};
+pub use format::format_of_guests;
 pub use intent::{Intent, IntentState, KINDS, Kind, kind};
+pub use lifecycle::Lifecycle;
 pub use migration::{
     AdmissionTest, Barrier, Belt, BindingId, Capture, Changes, Check, Fence, Guard, HeldBack, HeldPolicy,
     InGit, Journal, LeaseSeen, Migration, MigrationSpec, MigrationStatus, Offered, OnFailure, Phase,
@@ -51,8 +53,9 @@ pub use moves::{
     Choose, Means, Move, MoveState, MovesApproval, MovesEnding, MovesGate, MovesJournal, MovesPhase,
     MovesSpec, MovesStatus, Rank, Selection, Stay, Tally, Targets, Unmovable, WorkloadName,
 };
-pub use offer::{Offer, quoted};
-pub use pin_state::PinState;
+pub use offer::{Fact, Offer, quoted};
+pub use pin_state::{PinState, PinnedRule};
+pub use policy::{PolicyKind, PolicyName};
 pub use profile::{
     AppliesTo, CaptureRule, HandleObjects, LastKnownRule, NeededObject, Pods, Requirement, StartsOver,
     WorkloadProfile, WorkloadProfileSpec,
@@ -63,9 +66,9 @@ pub use replica_shift::{
     ShiftPhase, ShiftSource, Then,
 };
 pub use rollout::{
-    OnRolloutFailure, PinnedRule, ROLLOUT_WAVE_ANNOTATION, Released, Rollout, RolloutCluster,
-    RolloutClusterState, RolloutControls, RolloutJournal, RolloutPhase, RolloutProgress, RolloutRevision,
-    RolloutSpec, RolloutStatus, RolloutStrategy, Wave, WaveApproval, WaveGate,
+    OnRolloutFailure, ROLLOUT_WAVE_ANNOTATION, Released, Rollout, RolloutCluster, RolloutClusterState,
+    RolloutControls, RolloutJournal, RolloutPhase, RolloutProgress, RolloutRevision, RolloutSpec,
+    RolloutStatus, RolloutStrategy, Wave, WaveApproval, WaveGate,
 };
 pub use rollout_policy::{
     RolloutPolicy, RolloutPolicyPhase, RolloutPolicySpec, RolloutPolicyStatus, RolloutTurn, SelectedWorkload,
@@ -74,8 +77,8 @@ pub use rollout_policy::{
 pub use secret_handles::{SecretHandles, is_reference, reference};
 pub use standing::Standing;
 pub use suspension::{
-    Contested, Ending, HeldCopy, PolicyKind, PolicyName, PolicyTarget, Scope, Suspension, SuspensionFence,
-    SuspensionJournal, SuspensionPhase, SuspensionPin, SuspensionSpec, SuspensionStatus, SuspensionTarget,
+    Contested, Ending, HeldCopy, PolicyTarget, Scope, Suspension, SuspensionFence, SuspensionJournal,
+    SuspensionPhase, SuspensionPin, SuspensionSpec, SuspensionStatus, SuspensionTarget,
 };
 pub use time_span::{NotATimeSpan, TimeSpan};
 pub use watched::Watched;
@@ -92,6 +95,21 @@ use kube::CustomResourceExt;
 pub const GROUP: &str = "cutover.dev";
 pub const VERSION: &str = "v1alpha1";
 pub const API_VERSION: &str = "cutover.dev/v1alpha1";
+
+/// The newest format that this program reads and writes. It rises when a program of before could not go on safely from something that
+/// this one writes: that one leaves such an intent alone, and says so.
+pub const STATUS_FORMAT: u32 = ENDED_FORMAT;
+
+/// The format of whatever every version can go on from safely: most of what is written, so that versions can take turns with it.
+pub const PLAIN_FORMAT: u32 = 1;
+
+/// The format of what stands on a pin that a version that reads only [`PLAIN_FORMAT`] would get wrong: secret handles, own labels and
+/// annotations, and a `restart` that names a handle.
+pub const PIN_FORMAT: u32 = 2;
+
+/// The format of a Migration that has ended and is stored without its journal. An earlier version would take any change of its spec, a
+/// control field too, for a request to move the workload once more.
+pub const ENDED_FORMAT: u32 = 3;
 
 /// The namespace of cutover's own objects in the Karmada API server; nothing in it goes to members.
 pub const OWN_NAMESPACE: &str = "cutover-system";

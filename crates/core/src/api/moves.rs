@@ -8,7 +8,8 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_with::skip_serializing_none;
 
-use super::common::{lifecycle, phase_common_journal};
+use super::common::phase_common_journal;
+use super::lifecycle::lifecycle;
 use super::{Common, Eviction, Finding, Lifecycle, Progress, Standing, Verify, Window};
 use cutover_karmada::name::{ClusterName, Gvk, ObjectKey};
 

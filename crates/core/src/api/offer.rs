@@ -6,11 +6,48 @@ use std::fmt;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::Fact;
 use cutover_karmada::name::ClusterName;
 
 /// How a sentence names where a word is given.
 const SPOKEN: &str = "spec.assume";
+
+/// A word of a person: what the tool can't see, or must not decide.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+pub enum Fact {
+    /// No copy of the workload in that cluster can write any more, or will by itself.
+    Stopped,
+    /// The workload goes on from the state that the copy in that cluster has, or left last: what others wrote is given up.
+    #[serde(alias = "Newest")]
+    From,
+    /// The workload may start in that cluster from nothing: its state is given up.
+    #[serde(alias = "NoState")]
+    FromNothing,
+    /// That cluster keeps the workload, or gets it back.
+    To,
+    /// It ends although that cluster, which has the workload, can't be looked into.
+    Settle,
+}
+
+impl JsonSchema for Fact {
+    fn inline_schema() -> bool {
+        true
+    }
+
+    fn schema_name() -> std::borrow::Cow<'static, str> {
+        "Fact".into()
+    }
+
+    fn json_schema(_: &mut schemars::SchemaGenerator) -> schemars::Schema {
+        schemars::json_schema!({
+            "type": "string",
+            "description": "`Stopped`: no copy in the cluster can write any more. `From`: go on from the state that the copy in the \
+                cluster has, or left last. `FromNothing`: it may start in the cluster from nothing. `To`: the cluster keeps the \
+                workload, or gets it back. `Settle`: end without looking into the cluster. `Newest` and `NoState` are older names of \
+                `From` and `FromNothing`",
+            "enum": ["Stopped", "From", "FromNothing", "To", "Settle", "Newest", "NoState"],
+        })
+    }
+}
 
 /// A word that ends a wait, or lets it go on: `cutover assume NAME FACT CLUSTER`.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize, JsonSchema)]

@@ -2,8 +2,11 @@
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
+use serde_with::skip_serializing_none;
 
+use super::PatchOp;
 use super::common::is_zero;
+use cutover_karmada::name::ClusterName;
 
 /// How far a pin is. The sequence makes the marker: whatever was proved under an earlier one is proved no more.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
@@ -68,4 +71,17 @@ impl PinState {
         change(&mut self);
         self
     }
+}
+
+/// What a pin says in some clusters: one of the two says in which.
+#[skip_serializing_none]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct PinnedRule {
+    /// Everywhere but in these, also in clusters that join later.
+    pub all_but: Option<Vec<ClusterName>>,
+    /// In these only; absent: where `allBut` says.
+    pub only: Option<Vec<ClusterName>>,
+    /// What it changes in their copies.
+    pub patches: Vec<PatchOp>,
 }

@@ -10,8 +10,9 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_with::skip_serializing_none;
 
-use super::common::{lifecycle, phase_common_journal};
+use super::common::phase_common_journal;
 use super::intent::common_rank;
+use super::lifecycle::lifecycle;
 use super::{
     BindingId, Common, Fence, Floor, Intent, Lifecycle, OnFailure, PinState, Progress, Standing, TimeSpan,
     Window, WorkloadRef,

@@ -8,10 +8,11 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_with::skip_serializing_none;
 
-use super::common::{any_object, is_zero, lifecycle, phase_common_journal};
+use super::common::{any_object, is_zero, phase_common_journal};
+use super::lifecycle::lifecycle;
 use super::{
-    BindingId, Check, ClaimOwner, Common, HeldBack, Intent, Lifecycle, PatchOp, PinState, Progress, Standing,
-    TimeSpan, Watched, Window, WorkloadProfileSpec, WorkloadRef,
+    BindingId, Check, ClaimOwner, Common, HeldBack, Intent, Lifecycle, PinState, PinnedRule, Progress,
+    Standing, TimeSpan, Watched, Window, WorkloadProfileSpec, WorkloadRef,
 };
 use cutover_karmada::name::ClusterName;
 
@@ -396,19 +397,6 @@ pub struct Released {
     pub healthy: Option<Watched>,
     /// For how long it was not.
     pub ill: Option<Watched>,
-}
-
-/// What a pin says in some clusters: one of the two says in which.
-#[skip_serializing_none]
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "camelCase")]
-pub struct PinnedRule {
-    /// Everywhere but in these, also in clusters that join later.
-    pub all_but: Option<Vec<ClusterName>>,
-    /// In these only; absent: where `allBut` says.
-    pub only: Option<Vec<ClusterName>>,
-    /// What it changes in their copies.
-    pub patches: Vec<PatchOp>,
 }
 
 impl Intent for Rollout {

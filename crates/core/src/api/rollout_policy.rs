@@ -7,7 +7,8 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_with::skip_serializing_none;
 
-use super::common::{lifecycle, phase_common};
+use super::common::phase_common;
+use super::lifecycle::lifecycle;
 use super::{Common, Intent, Lifecycle, Progress, RolloutControls, RolloutPhase, RolloutStrategy, Standing};
 
 /// Asks for the changes of many templates to go cluster by cluster, for as long as it is there.

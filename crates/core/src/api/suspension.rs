@@ -10,10 +10,13 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_with::skip_serializing_none;
 
-use super::common::{any_object, lifecycle, phase_common_journal};
+use super::common::{any_object, phase_common_journal};
 use super::intent::common_rank;
-use super::{Barrier, Common, Intent, Lifecycle, PinState, Progress, Standing, WorkloadRef};
-use cutover_karmada::name::{ClusterName, ObjectKey};
+use super::lifecycle::lifecycle;
+use super::{
+    Barrier, Common, Intent, Lifecycle, PinState, PolicyKind, PolicyName, Progress, Standing, WorkloadRef,
+};
+use cutover_karmada::name::ClusterName;
 
 /// Asks for changes to stop at the control plane.
 #[derive(CustomResource, Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
@@ -80,22 +83,6 @@ pub struct PolicyTarget {
     pub kind: PolicyKind,
     /// The name of the policy.
     pub name: String,
-}
-
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema)]
-pub enum PolicyKind {
-    #[default]
-    PropagationPolicy,
-    ClusterPropagationPolicy,
-}
-
-impl PolicyKind {
-    pub const fn name(self) -> &'static str {
-        match self {
-            Self::PropagationPolicy => "PropagationPolicy",
-            Self::ClusterPropagationPolicy => "ClusterPropagationPolicy",
-        }
-    }
 }
 
 /// Which decisions wait.
@@ -290,43 +277,6 @@ pub struct SuspensionFence {
     pub over: Option<String>,
     /// What shows that the scheduler has nothing left to do for the workloads.
     pub barrier: Option<Barrier>,
-}
-
-/// Names a policy, of a namespace or of the whole control plane.
-#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema)]
-pub struct PolicyName {
-    /// The policy's namespace; none for a `ClusterPropagationPolicy`.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub namespace: Option<String>,
-    /// The policy's name.
-    pub name: String,
-}
-
-impl PolicyName {
-    pub const fn kind(&self) -> PolicyKind {
-        match self.namespace {
-            Some(_) => PolicyKind::PropagationPolicy,
-            None => PolicyKind::ClusterPropagationPolicy,
-        }
-    }
-
-    pub fn key(&self) -> ObjectKey {
-        ObjectKey {
-            group: "policy.karmada.io".to_owned(),
-            kind: self.kind().name().to_owned(),
-            namespace: self.namespace.clone(),
-            name: self.name.clone(),
-        }
-    }
-}
-
-impl fmt::Display for PolicyName {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match &self.namespace {
-            Some(namespace) => write!(f, "{} {namespace}/{}", self.kind().name(), self.name),
-            None => write!(f, "{} {}", self.kind().name(), self.name),
-        }
-    }
 }
 
 /// Why a suspension ends, and as what.

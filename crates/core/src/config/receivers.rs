@@ -10,10 +10,9 @@ use serde_with::skip_serializing_none;
 
 use super::{Error, fault, glob};
 use crate::api::API_VERSION;
-use crate::lint::schema::violations;
-use crate::lint::{Code, Finding};
+use crate::finding::{Code, Finding};
 use crate::manifest::{self, Limits};
-use crate::report::{Format, Notice};
+use crate::schema::violations;
 use cutover_karmada::name::Location;
 
 const KIND: &str = "Notifications";
@@ -51,6 +50,19 @@ pub struct Receiver {
     pub filter: Filter,
 }
 
+/// How a receiver wants to be told.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub enum Format {
+    /// A JSON object of one's own: docs/how-to/integrate.md#notifications.
+    Webhook,
+    /// `{"text": …}`: Slack's incoming webhooks, and those of Mattermost and Rocket.Chat.
+    Slack,
+    /// `POST /api/v2/alerts` of Prometheus' Alertmanager.
+    Alertmanager,
+    /// `CloudEvents` 1.0, structured, as JSON.
+    CloudEvents,
+}
+
 /// What a receiver is told of: what fits every field that is given.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields, default)]
@@ -66,15 +78,6 @@ pub struct Filter {
 }
 
 impl Filter {
-    pub fn lets_through(&self, notice: &Notice) -> bool {
-        let among =
-            |wanted: &[String], found: &str| wanted.is_empty() || wanted.iter().any(|one| one == found);
-        (notice.told.warning || !self.warnings_only)
-            && among(&self.kinds, &notice.kind)
-            && among(&self.reasons, &notice.told.reason)
-            && self.reaches(notice.namespace.as_deref())
-    }
-
     /// Returns whether the receiver gets what is in a namespace; `None`: what is in none.
     pub fn reaches(&self, namespace: Option<&str>) -> bool {
         let namespace = namespace.unwrap_or_default();
@@ -180,7 +183,6 @@ fn usable(receiver: &Receiver) -> Result<(), &'static str> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::report::EventRecord;
 
     const HEAD: &str = "apiVersion: cutover.dev/v1alpha1\nkind: Notifications\nreceivers:\n";
 
@@ -235,31 +237,5 @@ mod tests {
         );
         let one = one.unwrap();
         assert!(!format!("{one:?}{}", serde_json::to_string(&one).unwrap()).contains("swordfish"));
-    }
-
-    #[test]
-    fn a_filter_lets_through_what_fits_all_of_it() {
-        let notice = Notice::sample();
-        let filter = |text: &str| serde_yaml::from_str::<Filter>(text).unwrap();
-        for (text, expected) in [
-            ("{}", true),
-            ("{warningsOnly: true}", true),
-            ("{kinds: [Migration, Rollout]}", true),
-            ("{kinds: [Rollout]}", false),
-            ("{namespaces: ['sh*']}", true),
-            ("{namespaces: [other]}", false),
-            ("{reasons: [RollingBack], namespaces: [shop]}", true),
-            ("{reasons: [Completed], namespaces: [shop]}", false),
-        ] {
-            assert_eq!(filter(text).lets_through(&notice), expected, "{text}");
-        }
-        let calm = Notice {
-            told: EventRecord {
-                warning: false,
-                ..notice.told.clone()
-            },
-            ..notice
-        };
-        assert!(!filter("{warningsOnly: true}").lets_through(&calm));
     }
 }

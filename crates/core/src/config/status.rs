@@ -8,7 +8,7 @@ use serde_with::skip_serializing_none;
 
 use super::{Config, Interval, PATH, Sync, glob};
 use crate::error::Error;
-use crate::lint::{Code, Finding};
+use crate::finding::{Code, Finding};
 use crate::manifest::{self, Limits};
 
 /// Where status is committed to.

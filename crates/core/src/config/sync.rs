@@ -9,7 +9,7 @@ use serde_with::skip_serializing_none;
 use super::order::Graph;
 use super::{Config, Interval, PATH};
 use crate::api::{OnFailure, Selection, Targets, Verify, Window};
-use crate::lint::{Code, Finding};
+use crate::finding::{Code, Finding};
 use crate::manifest::{self, Limits};
 
 /// A folder of the repository, and how its objects are applied.

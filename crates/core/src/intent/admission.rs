@@ -3,8 +3,7 @@
 
 use serde_json::{Value, json};
 
-use super::effect::{Exactly, add};
-use super::fence::exactly;
+use super::effect::{Exactly, add, exactly};
 use super::pin;
 use crate::api::{API_VERSION, AdmissionTest, Claim, Guard, UnknownGuard};
 use cutover_karmada::name::{Gvk, ObjectKey};

@@ -6,13 +6,15 @@ use std::collections::BTreeMap;
 use serde_json::Value;
 
 use super::seen::Seen;
-use super::snapshot::Sampled;
 use crate::api::{Check, WorkloadRef};
 use crate::profile;
 use cutover_karmada::name::{ClusterName, Gvk};
 
 /// Objects that checks are about, in the namespace of the workload: by cluster, kind and name.
 pub type Others = BTreeMap<(ClusterName, Gvk, String), Seen<Option<Value>>>;
+
+/// The value of every sample of a query's answer, or why there can't be an answer, however often it is asked.
+pub type Sampled = Result<Vec<f64>, String>;
 
 /// Returns under what an object is found among those that were read.
 pub fn other(cluster: &ClusterName, of: &WorkloadRef) -> (ClusterName, Gvk, String) {

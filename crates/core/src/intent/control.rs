@@ -63,6 +63,44 @@ pub enum Decision {
     Nothing(String),
 }
 
+impl Decision {
+    /// Pauses an intent of any kind. `is_set`: it is paused already; `body`: what the pause does.
+    pub fn pause(name: &str, is_set: bool, body: impl Into<String>) -> Self {
+        if is_set {
+            return Self::Nothing(format!("{name} is paused already"));
+        }
+        Self::Change {
+            change: Change::Set("/spec/paused", true.into()),
+            subject: format!("Pause {name}"),
+            body: body.into(),
+        }
+    }
+
+    /// Lets a paused intent of any kind go on. `is_set`: it is paused; `body`: what happens then.
+    pub fn resume(name: &str, is_set: bool, body: impl Into<String>) -> Self {
+        if !is_set {
+            return Self::Nothing(format!("{name} is not paused"));
+        }
+        Self::Change {
+            change: Change::Unset("/spec/paused", false.into()),
+            subject: format!("Resume {name}"),
+            body: body.into(),
+        }
+    }
+
+    /// Aborts an intent of any kind. `is_set`: that is asked for already; `body`: what the abort does.
+    pub fn abort(name: &str, is_set: bool, body: impl Into<String>) -> Self {
+        if is_set {
+            return Self::Nothing(format!("{name} is asked to abort already"));
+        }
+        Self::Change {
+            change: Change::Set("/spec/abort", true.into()),
+            subject: format!("Abort {name}"),
+            body: body.into(),
+        }
+    }
+}
+
 /// Why it would be in vain, or can't be decided.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Refusal {
@@ -84,11 +122,11 @@ pub enum Refusal {
     },
     #[error("several phases of {name} are not approved: {}", list(.open))]
     WhichPhase { name: String, open: Vec<Phase> },
-    #[error("the current attempt of {name} is unknown: no control plane could be asked for its status")]
+    #[error("the present attempt of {name} is not known: no control plane could be asked how it stands")]
     WhichAttempt { name: String },
     #[error("{name} waits for no more approvals in attempt {attempt}")]
     NothingOpen { name: String, attempt: u32 },
-    #[error("the phase of {name} is unknown, and an assumption is valid for one phase of one attempt")]
+    #[error("the phase of {name} is not known, and an assumption is valid for one phase of one attempt")]
     PhaseUnknown { name: String },
     #[error("{name} does not currently ask for the assumption {} {cluster}", .fact.argument())]
     NotAsked {
@@ -114,8 +152,7 @@ impl Refusal {
             }
             Self::NotGated { .. } | Self::WhichPhase { .. } => "name one of them with --phase".to_owned(),
             Self::WhichAttempt { .. } => {
-                "say it with --attempt (the first is 1), or let cutover ask the control plane (--kubeconfig) or the remote"
-                    .to_owned()
+                "name it with --attempt (the first is 1), or name a control plane with --kubeconfig".to_owned()
             }
             Self::PastAttempt { .. } => "leave --attempt out".to_owned(),
             Self::NotAsked { offers, .. } if offers.is_empty() => {
@@ -127,8 +164,7 @@ impl Refusal {
             }
             Self::NothingOpen { .. } => "cutover status says what it does".to_owned(),
             Self::PhaseUnknown { .. } => {
-                "let cutover ask the control plane (--kubeconfig) or the remote: the status of a waiting migration says what cutover \
-                 cannot see"
+                "name a control plane with --kubeconfig, or leave --offline out; cutover status shows which assumptions are accepted"
                     .to_owned()
             }
         }
@@ -346,61 +382,44 @@ impl Requested<'_> {
     }
 
     fn pause(&self) -> Result<Decision, Refusal> {
-        if self.spec.paused {
-            return Ok(Decision::Nothing(format!("{} is paused already", self.name)));
+        if !self.spec.paused {
+            self.still_runs()?;
+            if self.now.phase == Some(Phase::RollingBack) {
+                let name = self.name.to_owned();
+                return Err(Refusal::RollingBack { name });
+            }
         }
-        self.still_runs()?;
-        if self.now.phase == Some(Phase::RollingBack) {
-            let name = self.name.to_owned();
-            return Err(Refusal::RollingBack { name });
-        }
-        Ok(Decision::Change {
-            change: Change::Set("/spec/paused", true.into()),
-            subject: format!("Pause {}", self.name),
-            body: format!(
-                "The attempt to {} stops before its next step, and keeps what it has put up.",
-                self.what()
-            ),
-        })
+        let body = format!(
+            "The attempt to {} stops before its next step, and keeps what it has put up.",
+            self.what()
+        );
+        Ok(Decision::pause(self.name, self.spec.paused, body))
     }
 
     fn resume(&self) -> Decision {
-        if !self.spec.paused {
-            return Decision::Nothing(format!("{} is not paused", self.name));
-        }
-        Decision::Change {
-            change: Change::Unset("/spec/paused", false.into()),
-            subject: format!("Resume {}", self.name),
-            body: format!("The attempt to {} goes on where it stopped.", self.what()),
-        }
+        let body = format!("The attempt to {} goes on where it stopped.", self.what());
+        Decision::resume(self.name, self.spec.paused, body)
     }
 
     fn abort(&self) -> Result<Decision, Refusal> {
-        if self.spec.abort {
-            return Ok(Decision::Nothing(format!(
-                "{} is asked to abort already",
-                self.name
-            )));
+        if !self.spec.abort {
+            self.still_runs()?;
+            if self.now.phase == Some(Phase::RollingBack) {
+                return Ok(Decision::Nothing(format!(
+                    "{} is being rolled back already",
+                    self.name
+                )));
+            }
+            if self.now.committed {
+                let name = self.name.to_owned();
+                return Err(Refusal::Committed { name });
+            }
         }
-        self.still_runs()?;
-        if self.now.phase == Some(Phase::RollingBack) {
-            return Ok(Decision::Nothing(format!(
-                "{} is being rolled back already",
-                self.name
-            )));
-        }
-        if self.now.committed {
-            let name = self.name.to_owned();
-            return Err(Refusal::Committed { name });
-        }
-        Ok(Decision::Change {
-            change: Change::Set("/spec/abort", true.into()),
-            subject: format!("Abort {}", self.name),
-            body: format!(
-                "The attempt to {} is rolled back to where the workload ran before, unless it has been committed by then.",
-                self.what()
-            ),
-        })
+        let body = format!(
+            "The attempt to {} is rolled back to where the workload ran before, unless it has been committed by then.",
+            self.what()
+        );
+        Ok(Decision::abort(self.name, self.spec.abort, body))
     }
 
     fn still_runs(&self) -> Result<(), Refusal> {
@@ -522,7 +541,7 @@ mod tests {
         let open = spec(json!({}));
         let early = running(&open, &[Phase::Hold], None);
         insta::assert_snapshot!(said(&ANY, &open, Observed::Known(&early)), @"no: several phases of shop/a are not approved: Handoff and Cleanup");
-        insta::assert_snapshot!(said(&ANY, &open, Observed::Unknown), @"no: the current attempt of shop/a is unknown: no control plane could be asked for its status");
+        insta::assert_snapshot!(said(&ANY, &open, Observed::Unknown), @"no: the present attempt of shop/a is not known: no control plane could be asked how it stands");
         let ungated = spec(json!({"approval": null}));
         insta::assert_snapshot!(said(&ANY, &ungated, Observed::Fresh), @"no: shop/a waits for no approval: spec.approval names no phases");
         let of = |phase, attempt| Control::Approve {
@@ -596,7 +615,7 @@ mod tests {
         let goes_on = running(&open, &[Phase::Capture], None);
         assert!(said(&vouch, &open, Observed::Known(&goes_on)).starts_with("no: "));
         for standing in [Observed::Unknown, Observed::Fresh] {
-            assert!(said(&vouch, &open, standing).starts_with("no: which phase"));
+            assert!(said(&vouch, &open, standing).starts_with("no: the phase of shop/a is not known"));
         }
         let ended = running(&open, &[Phase::RolledBack], None);
         assert_eq!(

@@ -2,11 +2,12 @@
 
 use std::fmt;
 
-use serde_json::Value;
+use serde_json::{Value, json};
 
-use super::pin::PinWrite;
+use super::pin::{PinWrite, named_writer};
 use super::record::{Kept, Record};
 use crate::api::{ClaimSpec, PatchOp};
+use cutover_karmada::{OverridePolicy, ResourceBinding};
 
 /// Names an object, and which one: another one under the same name is not meant.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -16,6 +17,18 @@ pub struct Exactly {
     pub uid: String,
     /// When given, the object must not have changed since it was read.
     pub resource_version: Option<String>,
+}
+
+impl Exactly {
+    /// Returns the precondition for deleting an override policy as it was read.
+    pub fn policy(live: &OverridePolicy) -> Self {
+        Self {
+            namespace: live.metadata.namespace.clone(),
+            name: live.metadata.name.clone().unwrap_or_default(),
+            uid: live.metadata.uid.clone().unwrap_or_default(),
+            resource_version: live.metadata.resource_version.clone(),
+        }
+    }
 }
 
 /// One write, with its precondition.
@@ -126,7 +139,7 @@ impl fmt::Display for Effect {
                 let writer = if spec.shared {
                     "shared".to_owned()
                 } else {
-                    format!("writer {}", writer(spec.writer.as_ref()))
+                    format!("writer {}", named_writer(spec.writer.as_ref()))
                 };
                 write!(f, "claim: sequence {}, {writer}", spec.seq)
             }
@@ -159,22 +172,48 @@ impl fmt::Display for Effect {
     }
 }
 
-pub(super) fn writer(writer: Option<&cutover_karmada::name::ClusterName>) -> &str {
-    writer.map_or("nobody", cutover_karmada::name::ClusterName::as_str)
-}
-
 /// A `test` operation of a JSON patch.
 pub(super) fn test(path: &str, value: Value) -> Value {
-    serde_json::json!({"op": "test", "path": path, "value": value})
+    json!({"op": "test", "path": path, "value": value})
 }
 
 /// An `add` operation of a JSON patch; it also replaces what is there.
 pub(super) fn add(path: &str, value: Value) -> Value {
-    serde_json::json!({"op": "add", "path": path, "value": value})
+    json!({"op": "add", "path": path, "value": value})
 }
 
 pub(super) fn remove(path: &str) -> Value {
-    serde_json::json!({"op": "remove", "path": path})
+    json!({"op": "remove", "path": path})
+}
+
+/// A patch of the binding as it was read.
+pub(super) fn exact(binding: &ResourceBinding, operations: Vec<Value>) -> Vec<Value> {
+    let mut patch = vec![
+        test("/metadata/uid", json!(binding.metadata.uid)),
+        test("/metadata/generation", json!(binding.metadata.generation)),
+    ];
+    patch.extend(operations);
+    patch
+}
+
+/// Returns which binding it is, whatever of it changes.
+pub(super) fn exactly(binding: &ResourceBinding) -> Exactly {
+    Exactly {
+        namespace: binding.metadata.namespace.clone(),
+        name: binding.metadata.name.clone().unwrap_or_default(),
+        uid: binding.metadata.uid.clone().unwrap_or_default(),
+        resource_version: None,
+    }
+}
+
+/// A patch of a binding, which is sent without a rehearsal.
+pub(super) fn patch_binding(why: &'static str, binding: &ResourceBinding, patch: Vec<Value>) -> Effect {
+    Effect::PatchBinding {
+        why,
+        binding: exactly(binding),
+        patch,
+        rehearse: false,
+    }
 }
 
 /// Returns a name as one segment of a JSON pointer.
@@ -223,7 +262,6 @@ fn walk(from: &[&Value], to: &Value, path: String, patches: &mut Vec<PatchOp>) {
 #[cfg(test)]
 mod tests {
     use proptest::prelude::*;
-    use serde_json::json;
 
     use super::*;
 

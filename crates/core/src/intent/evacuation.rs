@@ -5,8 +5,9 @@ use std::collections::{BTreeMap, BTreeSet};
 use jiff::{SignedDuration, Timestamp};
 
 use super::custody::held_by;
+use super::headroom::{Headroom, WorkloadToPlace};
 use super::moves::{
-    Candidate, Chosen, Ground, Headroom, Judged, MoveStrategy, Snapshot, Survey, judge, name_of, place,
+    Candidate, Chosen, Ground, Judged, MoveStrategy, Snapshot, Survey, judge, name_of, place,
 };
 use super::seen::NotKnown;
 use crate::api::{
@@ -219,7 +220,7 @@ pub(super) fn with_promises<'a>(snapshot: &'a Snapshot, begun: &[Move]) -> Resul
         let binding = by_name.get(&one.workload).map(|index| &bindings[*index]);
         let template = templates.get(&one.workload.key());
         if let (Some(binding), Some(template), Some(to)) = (binding, template, &one.to) {
-            let candidate = super::moves::WorkloadToPlace {
+            let candidate = WorkloadToPlace {
                 binding,
                 template,
                 from: &one.from,

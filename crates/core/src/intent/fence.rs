@@ -7,7 +7,7 @@ use jiff::Timestamp;
 use serde_json::{Value, json};
 
 use super::custody::belt::{belted, is_belted, preserved};
-use super::effect::{Effect, Exactly, add, remove, segment, test};
+use super::effect::{Effect, add, exact, patch_binding, remove, segment, test};
 use super::seen::{NotKnown, Seen};
 use crate::api::{Barrier, Belt, BindingId, Fence, LeaseSeen};
 use cutover_karmada::name::ClusterName;
@@ -62,16 +62,6 @@ pub(super) fn restored(binding: &ResourceBinding, fence: &Fence) -> Option<Effec
     }
 }
 
-/// A patch of the binding as it was read.
-pub(super) fn exact(binding: &ResourceBinding, operations: Vec<Value>) -> Vec<Value> {
-    let mut patch = vec![
-        test("/metadata/uid", json!(binding.metadata.uid)),
-        test("/metadata/generation", json!(binding.metadata.generation)),
-    ];
-    patch.extend(operations);
-    patch
-}
-
 /// Returns which binding it is, and what it is before the first effect; `None`: it has no id yet.
 pub(super) fn identify(binding: &ResourceBinding) -> Option<BindingId> {
     let labels = binding.metadata.labels.as_ref();
@@ -111,28 +101,10 @@ pub(super) fn target_cluster(name: &ClusterName, replicas: Option<i64>) -> Value
     }
 }
 
-pub(super) fn exactly(binding: &ResourceBinding) -> Exactly {
-    Exactly {
-        namespace: binding.metadata.namespace.clone(),
-        name: binding.metadata.name.clone().unwrap_or_default(),
-        uid: binding.metadata.uid.clone().unwrap_or_default(),
-        resource_version: None,
-    }
-}
-
 /// Returns the name of the group of affinities in use; empty where there are no groups.
 pub(super) fn affinity_in_use(binding: &ResourceBinding) -> &str {
     let status = binding.status.as_ref();
     status.map_or("", |status| status.scheduler_observed_affinity_name.as_str())
-}
-
-pub(super) fn patch_binding(why: &'static str, binding: &ResourceBinding, patch: Vec<Value>) -> Effect {
-    Effect::PatchBinding {
-        why,
-        binding: exactly(binding),
-        patch,
-        rehearse: false,
-    }
 }
 
 /// Suspends scheduling, and nothing else.

@@ -14,8 +14,7 @@ use std::fmt;
 use serde_json::{Value, json};
 
 use super::fence::affinity_in_use;
-use super::migration::keeps_target;
-use super::moves::{divides, fits, static_weight};
+use super::placement::{divides, fits, keeps_target, static_weight};
 use super::record::digest;
 use crate::api::{AppliesTo, GROUP, PolicyName, WorkloadProfile};
 use crate::config::UnknownKinds;

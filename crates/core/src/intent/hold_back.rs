@@ -12,7 +12,7 @@ use serde_json::Value;
 
 use super::driven::{self, Driven};
 use super::record;
-use super::rollout_policy::{Labels, Selected, labels};
+use super::selected::{Labels, Selected, labels};
 use crate::api::{self, MigrationSpec, MigrationStatus, Phase, ShiftPhase, WorkloadRef, claim_name};
 use crate::manifest::{Entry, ObjectMap};
 use cutover_karmada::ResourceSelector;

@@ -9,8 +9,8 @@ use serde_json::Value;
 
 use super::control_plane::Overrides;
 use super::seen::{NotKnown, Read};
-use super::snapshot::Member;
 use crate::api::{Capture, MARKER_ANNOTATION, Offered};
+use crate::intent::member::Member;
 use crate::profile::{NoCapture, Profile};
 use cutover_karmada::name::ClusterName;
 use cutover_karmada::{Cluster, Work, overrides};

@@ -6,7 +6,8 @@ use std::collections::BTreeSet;
 use jiff::{SignedDuration, Timestamp};
 
 use super::evacuation::{known, with_promises};
-use super::moves::{Candidate, Chosen, Headroom, Judged, MoveStrategy, Snapshot, Survey, emptied, judge};
+use super::headroom::{Headroom, emptied};
+use super::moves::{Candidate, Chosen, Judged, MoveStrategy, Snapshot, Survey, judge};
 use super::seen::NotKnown;
 use crate::api::{Finding, Means, Move, MovesSpec, MovesStatus, Occasion, RebalanceSpec, claim_name};
 use cutover_karmada::ResourceBinding;

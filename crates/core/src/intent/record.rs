@@ -65,26 +65,18 @@ pub struct Kept {
 }
 
 impl Kept {
-    /// Returns a plan with the status that is to be written.
-    pub fn of_failover_plan(
-        input: &super::failover::Input<'_>,
-        status: &FailoverPlanStatus,
-        news: &str,
-    ) -> Self {
-        let mut plan = FailoverPlan::new(input.name, input.spec.clone());
-        plan.metadata.namespace = input.namespace.map(str::to_owned);
-        plan.metadata.uid = Some(input.uid.to_owned());
-        let mut status = status.clone();
+    /// Returns a plan as it is to stand in Git, with the status that is to be written.
+    pub fn new(mut plan: FailoverPlan, mut status: FailoverPlanStatus, news: &str) -> Self {
         FailoverPlan::forget_secrets(&mut status);
         plan.status = Some(status.clone());
         Self {
             intent: ObjectKey {
-                group: crate::api::GROUP.to_owned(),
-                kind: "FailoverPlan".to_owned(),
+                group: api::GROUP.to_owned(),
+                kind: FailoverPlan::KIND.to_owned(),
                 namespace: plan.metadata.namespace.clone(),
-                name: input.name.to_owned(),
+                name: plan.metadata.name.clone().unwrap_or_default(),
             },
-            uid: input.uid.to_owned(),
+            uid: plan.metadata.uid.clone().unwrap_or_default(),
             document: document(&plan),
             status,
             news: news.to_owned(),
@@ -166,6 +158,14 @@ fn without_controls(spec: &MigrationSpec) -> MigrationSpec {
         window: None,
         ..spec.clone()
     }
+}
+
+/// Returns what an object is made of beside its name: everything but metadata and status.
+pub fn content(object: &Value) -> Value {
+    let fields = object.as_object().into_iter().flatten();
+    let is_content = |name: &str| !matches!(name, "apiVersion" | "kind" | "metadata" | "status");
+    let kept = fields.filter(|(name, _)| is_content(name));
+    Value::Object(kept.map(|(name, value)| (name.clone(), value.clone())).collect())
 }
 
 /// Returns the digest of a manifest, the same whatever the order of its fields.

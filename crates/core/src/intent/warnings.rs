@@ -5,9 +5,9 @@ use std::collections::BTreeSet;
 use jiff::SignedDuration;
 use serde_json::Value;
 
-use super::migration::watch::shortened;
-use super::snapshot::Pod;
-use crate::api::WaitingFor;
+use super::member::Pod;
+use crate::api::{WaitingFor, quoted};
+use crate::redact;
 use cutover_karmada::name::{ClusterName, ObjectKey};
 
 /// What the Events of a cluster warn of about a copy and its pods, the newest first.
@@ -103,6 +103,21 @@ fn said(event: &Value) -> String {
     let text = |pointer: &str| event.pointer(pointer).and_then(Value::as_str).unwrap_or_default();
     let of = (text("/involvedObject/kind"), text("/involvedObject/name"));
     format!("{} {}: {}: {}", of.0, of.1, text("/reason"), text("/message"))
+}
+
+/// Returns the first line of what somebody else says, without secrets, and at most so many characters of it.
+pub(super) fn shortened(text: &str, longest: usize) -> String {
+    let text = redact::text(text);
+    let line = text.trim().lines().next().unwrap_or_default();
+    let mut brief: String = line
+        .chars()
+        .filter(|letter| !letter.is_control())
+        .take(longest)
+        .collect();
+    if brief.len() < line.len() {
+        brief.push('…');
+    }
+    quoted(&brief).into_owned()
 }
 
 #[cfg(test)]

@@ -1,13 +1,13 @@
 //! Annotations of cutover: a word that means nothing there counts as if nothing were said, and nobody would notice.
 
-use super::nearest::{did_you_mean, nearest};
-use super::{Code, Finding};
 use crate::api::{GROUP, ROLLOUT_WAVE_ANNOTATION};
+use crate::finding::{Code, Finding};
 use crate::intent::{dependencies, driven, gate};
 use crate::manifest::{Manifest, Set};
 use crate::plan::{
     FORCE_ANNOTATION, KEEP_ANNOTATION, RECREATE_ANNOTATION, WAIT_ANNOTATION, WAVE_ANNOTATION, drift,
 };
+use cutover_base::nearest::{did_you_mean, nearest};
 
 const YES_OR_NO: Words = Words::These(&["true", "false"]);
 

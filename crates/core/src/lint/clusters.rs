@@ -5,11 +5,11 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use serde_json::Value;
 
-use super::nearest::distance;
-use super::{Code, Finding};
 use crate::api::GROUP;
+use crate::finding::{Code, Finding};
 use crate::intent::requested;
 use crate::manifest::{Manifest, Set};
+use cutover_base::nearest::distance;
 
 const POLICIES: &str = "policy.karmada.io";
 

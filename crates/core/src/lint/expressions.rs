@@ -1,7 +1,7 @@
 //! Expressions and paths of profiles and checks: whether they compile, within their budget; queries, as far as they can be read.
 
-use super::{Code, Finding};
 use crate::api::{GROUP, WorkloadProfileSpec};
+use crate::finding::{Code, Finding};
 use crate::manifest::{Manifest, Set};
 use crate::profile::{self, Mistake};
 

@@ -2,7 +2,7 @@
 
 use serde_json::Value;
 
-use super::{Code, Finding};
+use crate::finding::{Code, Finding};
 use crate::manifest::Manifest;
 
 pub(super) fn check(policy: &Manifest, findings: &mut Vec<Finding>) {

@@ -2,9 +2,10 @@
 
 use serde_json::Value;
 
+use super::state;
 use super::suspension::{policies, takes};
-use super::{Code, Finding, state};
 use crate::api::{FailoverPlanSpec, GROUP, WorkloadProfile};
+use crate::finding::{Code, Finding};
 use crate::intent::failover;
 use crate::manifest::{Manifest, Set};
 use crate::profile;

@@ -7,9 +7,9 @@ use std::collections::{BTreeMap, BTreeSet};
 use serde_json::{Value, json};
 
 use super::state::profiles;
-use super::{Code, Finding};
 use crate::api::{GROUP, PolicyName};
 use crate::config::{Config, Migrations, UnknownKinds};
+use crate::finding::{Code, Finding};
 use crate::intent::driven;
 use crate::intent::gate::{
     ACCEPT_ANNOTATION, Fate, Ground, Loss, State, Tenant, Write, cluster_name, deletion, labels, policy_name,

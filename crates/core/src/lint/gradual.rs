@@ -4,9 +4,10 @@ use std::collections::BTreeSet;
 
 use serde_json::Value;
 
+use super::rollout_policy;
 use super::suspension::{policies, takes};
-use super::{Code, Finding, rollout_policy};
 use crate::api::{GROUP, ReplicaShiftSpec, RolloutSpec, RolloutStrategy, WorkloadRef};
+use crate::finding::{Code, Finding};
 use crate::intent::shift;
 use crate::manifest::{Manifest, Set};
 use cutover_karmada::meta;

@@ -5,8 +5,9 @@ use std::collections::{BTreeMap, BTreeSet};
 use jiff::Timestamp;
 use serde_json::Value;
 
-use super::{Code, Context, Finding, MayHaveEnded};
+use super::{Context, MayHaveEnded};
 use crate::api::{GROUP, RolloutProgress, TimeSpan, Verify};
+use crate::finding::{Code, Finding};
 use crate::intent::requested;
 use crate::intent::rivals::{exclude_each_other, follows, is_called_off, selects};
 use crate::manifest::{Manifest, Set};

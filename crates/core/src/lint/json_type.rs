@@ -4,7 +4,7 @@ use std::fmt;
 
 use serde::Deserialize;
 
-use super::schema::type_name;
+use crate::schema::type_name;
 
 /// A type of JSON, as a schema names it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]

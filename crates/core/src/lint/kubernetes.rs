@@ -9,10 +9,10 @@ mod form;
 use std::sync::LazyLock;
 
 use super::json_type::Type;
-use super::nearest::did_you_mean;
-use super::schema::{Problem, Violation, report};
-use super::{Code, Finding};
+use crate::finding::{Code, Finding};
 use crate::manifest::Manifest;
+use crate::schema::{Problem, Violation, report};
+use cutover_base::nearest::did_you_mean;
 pub(super) use form::Form;
 use form::{Place, Published};
 
@@ -139,9 +139,10 @@ fn misspelt_kind<'a>(
 
 #[cfg(test)]
 mod tests {
-    use super::super::{Context, Schemas};
+    use super::super::Context;
     use super::*;
     use crate::manifest::{Limits, Set, Source, parse};
+    use crate::schema::Schemas;
 
     fn check_text(text: &str) -> String {
         let mut set = Set::new();

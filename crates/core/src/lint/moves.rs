@@ -1,10 +1,10 @@
 //! Intents that move many workloads: what can be told of them from the files alone.
 
-use super::nearest::did_you_mean;
-use super::{Code, Finding};
 use crate::api::{self, EvacuationSpec, RebalanceSpec};
+use crate::finding::{Code, Finding};
 use crate::intent::moves::{Chosen, MoveStrategy, taint_key};
 use crate::manifest::{Manifest, Set};
+use cutover_base::nearest::did_you_mean;
 use cutover_karmada::{Placement, Taint};
 
 pub(super) fn check(set: &Set, findings: &mut Vec<Finding>) {

@@ -2,11 +2,11 @@
 
 use serde_json::Value;
 
-use super::nearest::did_you_mean;
-use super::{Code, Finding};
 use crate::api;
+use crate::finding::{Code, Finding};
 use crate::intent::other_managers::appliers;
 use crate::manifest::{Manifest, Set};
+use cutover_base::nearest::did_you_mean;
 
 pub(super) fn check(set: &Set, findings: &mut Vec<Finding>) {
     for duplicate in set.duplicates() {

@@ -3,8 +3,8 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use super::{Code, Finding};
 use crate::api::{GROUP, WorkloadProfileSpec};
+use crate::finding::{Code, Finding};
 use crate::manifest::{Manifest, Set};
 use crate::profile;
 use cutover_karmada::name::GroupKind;

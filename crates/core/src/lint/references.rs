@@ -4,10 +4,11 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use serde_json::Value;
 
-use super::nearest::did_you_mean;
-use super::{Code, Context, Finding};
+use super::Context;
 use crate::api::GROUP;
+use crate::finding::{Code, Finding};
 use crate::manifest::{Manifest, Set};
+use cutover_base::nearest::did_you_mean;
 use cutover_karmada::name::{Gvk, ObjectKey};
 
 pub(super) fn check(set: &Set, context: &Context, findings: &mut Vec<Finding>) {

@@ -3,11 +3,11 @@
 use std::collections::BTreeMap;
 
 use super::gradual::{gates, named_twice};
-use super::nearest::did_you_mean;
-use super::{Code, Finding};
 use crate::api::{GROUP, RolloutPolicySpec, WorkloadRef, WorkloadSelector};
-use crate::intent::rollout_policy::{Labels, Selected};
+use crate::finding::{Code, Finding};
+use crate::intent::selected::{Labels, Selected};
 use crate::manifest::{Manifest, Set};
+use cutover_base::nearest::did_you_mean;
 use cutover_karmada::LabelSelector;
 use cutover_karmada::name::{Gvk, ObjectKey};
 

@@ -2,8 +2,8 @@
 //! write. A reconciler refuses the same before it touches anything. By a built-in profile it is a warning: another repository may have
 //! put one in its place, which says that there is no state.
 
-use super::{Code, Finding, Severity};
 use crate::api::{self, GROUP, MigrationSpec, ReplicaShiftSpec, WorkloadProfile};
+use crate::finding::{Code, Finding, Severity};
 use crate::intent::{migration, shift};
 use crate::manifest::{Manifest, Set};
 use crate::profile;

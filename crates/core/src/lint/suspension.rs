@@ -1,11 +1,12 @@
 //! Suspensions: what they are about, whom else they stop, whether they are over already.
 
-use super::nearest::did_you_mean;
+use super::Context;
 use super::references::selects;
-use super::{Code, Context, Finding};
 use crate::api::{GROUP, PolicyKind, SuspensionSpec, WorkloadRef};
+use crate::finding::{Code, Finding};
 use crate::intent::suspension::{carries, is_holdable};
 use crate::manifest::{Manifest, Set};
+use cutover_base::nearest::did_you_mean;
 use cutover_karmada::PropagationPolicy;
 use cutover_karmada::name::{ClusterName, Gvk};
 

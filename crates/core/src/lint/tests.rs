@@ -1,6 +1,7 @@
 use serde_json::json;
 
 use super::*;
+use crate::finding::RULES;
 use crate::manifest::{Limits, Source, parse};
 
 fn set_of(text: &str) -> Set {
@@ -301,7 +302,7 @@ fn schemas_of_every_form_are_understood() {
         (json!({"a": "", "list": [""]}), "/list/0 Range"),
         (json!({"a": "", "list": ["a", "b"]}), "/list Range"),
     ] {
-        let found: Vec<_> = schema::violations(&value, &schema)
+        let found: Vec<_> = crate::schema::violations(&value, &schema)
             .iter()
             .map(|violation| {
                 let problem = format!("{:?}", violation.problem);

@@ -11,13 +11,14 @@ mod place;
 use cel::common::ast::IdedExpr;
 use serde_json::Value;
 
-use super::nearest::did_you_mean;
-use super::schema::Schemas;
-use super::{Code, Finding, Severity, kubernetes};
+use super::kubernetes;
 use crate::api::{AppliesTo, GROUP, WorkloadProfileSpec};
+use crate::finding::{Code, Finding, Severity};
 use crate::manifest::{Manifest, Set};
 use crate::profile::{self, Misfit};
 use crate::redact;
+use crate::schema::Schemas;
+use cutover_base::nearest::did_you_mean;
 use cutover_karmada::name::{GroupKind, Gvk};
 use place::{At, Place};
 

@@ -118,18 +118,21 @@ pub struct PlannedField {
     pub masked: bool,
 }
 
-pub(super) fn document(view: &View<'_>) -> Document {
-    let set = view.set;
-    Document {
-        api_version: API_VERSION,
-        kind: KIND,
-        revision: set.revision.clone(),
-        base: set.base.clone(),
-        hash: view.hash.map(ToString::to_string),
-        summary: set.summary(),
-        changes: view.pending().map(planned).collect(),
-        problems: set.problems.clone(),
-        elsewhere: set.base.as_ref().map(|_| set.elsewhere),
+impl View<'_> {
+    /// Returns the form for programs.
+    pub fn document(&self) -> Document {
+        let set = self.set;
+        Document {
+            api_version: API_VERSION,
+            kind: KIND,
+            revision: set.revision.clone(),
+            base: set.base.clone(),
+            hash: self.hash.map(ToString::to_string),
+            summary: set.summary(),
+            changes: self.pending().map(planned).collect(),
+            problems: set.problems.clone(),
+            elsewhere: set.base.as_ref().map(|_| set.elsewhere),
+        }
     }
 }
 

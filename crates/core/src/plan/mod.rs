@@ -127,6 +127,14 @@ pub struct Change {
 }
 
 impl Change {
+    /// Returns whether it writes an object.
+    pub const fn is_written(&self) -> bool {
+        matches!(
+            self.action,
+            Action::Create | Action::Configure | Action::Recreate { .. }
+        )
+    }
+
     /// Returns what applying `desired` as `manager` does to `live`.
     ///
     /// `preview` is the answer of a server-side dry-run; without it, what the server would do is computed here:

@@ -92,18 +92,21 @@ pub(crate) const fn sign(action: &Action) -> char {
     }
 }
 
-pub(super) fn text(view: &View<'_>, options: &TextOptions) -> String {
-    let mut out = Out {
-        text: String::new(),
-        options,
-    };
-    for change in &view.set.changes {
-        if change.action != Action::Unchanged || options.unchanged {
-            out.change(&View::shown(change));
+impl View<'_> {
+    /// Returns the form for a terminal: what changes of every object, and the summary.
+    pub fn text(&self, options: &TextOptions) -> String {
+        let mut out = Out {
+            text: String::new(),
+            options,
+        };
+        for change in &self.set.changes {
+            if change.action != Action::Unchanged || options.unchanged {
+                out.change(&Self::shown(change));
+            }
         }
+        out.end(self);
+        out.text
     }
-    out.end(view);
-    out.text
 }
 
 /// Returns lines as a plan shows them.

@@ -3,9 +3,7 @@
 use serde_json::Value;
 
 use super::fields::{FieldChange, differences};
-use super::json::{self, Document};
 use super::story;
-use super::text::{self, TextOptions};
 use super::{Action, Change, ChangeSet, Hash};
 use crate::redact;
 
@@ -23,16 +21,6 @@ impl ChangeSet {
 }
 
 impl View<'_> {
-    /// Returns the form for a terminal: what changes of every object, and the summary.
-    pub fn text(&self, options: &TextOptions) -> String {
-        text::text(self, options)
-    }
-
-    /// Returns the form for programs.
-    pub fn document(&self) -> Document {
-        json::document(self)
-    }
-
     /// Returns the changes themselves; their contents are not masked.
     pub const fn set(&self) -> &ChangeSet {
         self.set

@@ -5,7 +5,7 @@
 use std::ops::Range;
 
 use super::names::is_credential;
-use super::text::is_block;
+use crate::redact::finder::is_block;
 
 /// Settings in sentences: a sign before a blank is punctuation.
 pub(super) fn told(words: &str) -> Vec<Range<usize>> {

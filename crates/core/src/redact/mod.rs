@@ -12,6 +12,7 @@
 
 mod assign;
 mod base64;
+mod finder;
 mod flow;
 mod kinds;
 mod names;

@@ -20,8 +20,9 @@ use super::kinds::{
 };
 use super::names::is_credential;
 use super::shapes::is_login;
-use super::text::{is_reference, settings};
+use super::text::settings;
 use crate::api::is_reference as stands_for_a_secret;
+use crate::redact::finder::is_reference;
 
 /// Where in an object a secret is, under a key of this walk's own: places of two walks with one key are comparable.
 ///

@@ -10,7 +10,7 @@ use super::kinds::{
     is_bare_key, is_copy, is_secret_like, is_secret_list, is_shown, is_value, names_a_secret,
 };
 use super::names::is_credential;
-use super::text::{is_block, is_reference};
+use crate::redact::finder::{is_block, is_reference};
 
 /// Returns where secrets are that the structure of a text tells.
 pub(super) fn secrets(words: &str) -> Vec<Range<usize>> {

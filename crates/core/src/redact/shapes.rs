@@ -10,7 +10,7 @@ use std::sync::LazyLock;
 use regex::{Captures, Regex};
 
 use super::names::is_credential;
-use super::text::Find;
+use crate::redact::finder::Find;
 
 /// Shapes that are looked for in every text; the value of a header before what may be a part of it.
 pub(super) const ANYWHERE: &[Find] = &[

@@ -4,8 +4,8 @@
 //! no faster, whatever stands in it: it looks at no character more often than a fixed number of times.
 
 use std::borrow::Cow;
-use std::ops::Range;
 
+use super::finder::{Find, is_reference};
 use super::{MASK, assign, flow, outline, shapes};
 
 /// Returns a text without what is recognisable as a credential.
@@ -42,9 +42,6 @@ pub(super) fn settings(words: &str, with: &mut dyn FnMut(&str) -> String) -> Opt
     clean
 }
 
-/// Finds the places of secrets in a text, in their order and apart from each other.
-pub(super) type Find = fn(&str) -> Vec<Range<usize>>;
-
 fn replaced(words: &str, find: Find, with: &mut dyn FnMut(&str) -> String) -> Option<String> {
     let mut clean = String::new();
     let mut done = 0;
@@ -58,16 +55,4 @@ fn replaced(words: &str, find: Find, with: &mut dyn FnMut(&str) -> String) -> Op
         done = place.end;
     }
     (done > 0).then(|| clean + &words[done..])
-}
-
-/// `$(VARIABLE)`, `${variable}`, `{{ template }}`: what will stand there is not known here.
-pub(super) fn is_reference(text: &str) -> bool {
-    [("$(", ")"), ("${", "}"), ("{{", "}}")]
-        .iter()
-        .any(|(begin, end)| text.starts_with(begin) && text.ends_with(end))
-}
-
-/// `|` and `>`, after which a block follows in YAML.
-pub(super) fn is_block(value: &str) -> bool {
-    value.len() <= 3 && value.starts_with(['|', '>'])
 }

@@ -5,6 +5,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_with::skip_serializing_none;
 
+use super::answer::command;
 use super::{names, status};
 use crate::api::{Finding, Intent, Migration, MigrationStatus, Phase, StepRecord};
 use crate::intent::origin::{self, Origin};
@@ -114,7 +115,7 @@ pub(super) fn next(migration: &Migration) -> Option<String> {
     if origin::waits_for_leave(&migration.metadata) {
         return None;
     }
-    super::next::command(&format!("{namespace}/{name}"), wait)
+    command(&format!("{namespace}/{name}"), wait)
 }
 
 /// Returns how a migration that has failed is tried again: where no file asks for it, whatever set it off does.

@@ -2,7 +2,7 @@
 
 use std::fmt::Write as _;
 
-use crate::lint::{Finding, Severity};
+use crate::finding::{Finding, Severity};
 use crate::plan::{Action, Shown, View};
 use cutover_base::escape::workflow::{data, property};
 use cutover_karmada::name::Location;

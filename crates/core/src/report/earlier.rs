@@ -3,7 +3,7 @@
 use jiff::{SignedDuration, Timestamp};
 use serde::Deserialize;
 
-use super::units::duration;
+use crate::units::duration;
 use cutover_karmada::name::ObjectKey;
 
 /// So many of the latest moves are looked at.

@@ -3,9 +3,10 @@
 use jiff::{SignedDuration, Timestamp};
 
 use super::account::{next, reason, untouched};
-use super::{brief, duration, instant, names};
+use super::names;
 use crate::api::{Migration, MigrationStatus, Phase, Progress, WaitCode};
 use crate::redact;
+use crate::units::{brief, duration, instant};
 use cutover_base::escape;
 
 /// How long a wait is nothing unusual.

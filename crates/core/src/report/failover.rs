@@ -5,14 +5,15 @@ use serde::{Deserialize, Serialize};
 use serde_with::skip_serializing_none;
 
 use super::copies::WorkloadKey;
-use super::snapshot::change;
+use super::recorded::change;
 use super::summary::{Part, Summarized, Summary, evidence, found};
 use super::told::BUSY;
-use super::{EventRecord, instant, milliseconds, names, path, status};
+use super::{EventRecord, names, path, status};
 use crate::api::{
     FailoverPhase as Phase, FailoverPlan, FailoverPlanStatus, LastKnown, OpenQuestion, Relocation,
     WaitingFor, WorkloadRef,
 };
+use crate::units::{instant, milliseconds};
 use cutover_karmada::name::ClusterName;
 
 /// A plan in `status.yaml`.

@@ -7,7 +7,7 @@ use serde_json::json;
 
 use super::annotations::{Annotation, MOST_ANNOTATIONS, annotation_commands};
 use crate::error::Error;
-use crate::lint::{Finding, Severity};
+use crate::finding::{Finding, Severity};
 use cutover_base::escape::visible;
 
 const PLACE: Style = AnsiColor::Blue.on_default().bold();
@@ -93,7 +93,7 @@ const fn style(severity: Severity) -> Style {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::lint::Code;
+    use crate::finding::Code;
     use cutover_karmada::name::Location;
 
     fn finding() -> Finding {

@@ -5,9 +5,9 @@ use std::hash::Hash;
 
 use jiff::Timestamp;
 
-use super::brief;
 use super::summary::Summary;
 use crate::api::{ConditionStatus, Offer, Standing, WaitCode, WaitingFor};
+use crate::units::brief;
 
 /// How many have to wait for the same to be shown once.
 const LEAST: usize = 3;

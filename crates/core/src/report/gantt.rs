@@ -4,8 +4,9 @@ use std::fmt::Write;
 
 use jiff::{SignedDuration, Timestamp};
 
-use super::{duration, route, status};
+use super::{route, status};
 use crate::api::{Migration, MigrationStatus, Phase};
+use crate::units::duration;
 use cutover_base::escape::markdown::task;
 
 /// Returns a `mermaid` code block; `None` before the first step.

@@ -8,7 +8,8 @@ use super::review::{COMMENT_LIMIT, Review};
 use super::{
     MOST_ANNOTATIONS, annotation_commands, findings_github, findings_json, findings_text, plan_annotations,
 };
-use crate::lint::{self, Context, Finding};
+use crate::finding::Finding;
+use crate::lint::{self, Context};
 use crate::manifest::{Limits, Set, Source, parse};
 use crate::plan::{Change, ChangeSet, Palette, TextOptions};
 use cutover_base::escape::{self, HOSTILE, is_hidden};

@@ -8,15 +8,17 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 use serde_with::skip_serializing_none;
 
+use super::EventRecord;
+use super::answer::command;
 use super::copies::WorkloadKey;
-use super::snapshot::change;
+use super::recorded::change;
 use super::summary::{Part, Summary, evidence, found};
 use super::told::{BAD, NAME};
-use super::{EventRecord, brief, instant, next};
 use crate::api::{
     self, Means, Move, MoveState, MovesPhase as Phase, MovesStatus, Progress, Stay, Tally, WaitingFor,
 };
 use crate::intent::{origin, record};
+use crate::units::{brief, instant};
 use cutover_karmada::name::ClusterName;
 
 /// An Evacuation or a Rebalance.
@@ -89,7 +91,7 @@ impl Many {
         if self.waits_for_leave {
             return None;
         }
-        next::command(&self.name, wait)
+        command(&self.name, wait)
     }
 
     fn progress(&self) -> String {

@@ -6,11 +6,11 @@ use super::dashboard::migration_summary;
 use super::fold::{Alike, folded};
 use super::summary::Summary;
 use super::{
-    Account, LeftOverview, ObjectNote, Overview, Problem, SyncOverview, UnhealthyWorkload, Web, brief,
-    by_urgency, duration, finding_text, gantt, headline, instant, milliseconds, names, path, route, since,
-    status, symbol,
+    Account, LeftOverview, ObjectNote, Overview, Problem, SyncOverview, UnhealthyWorkload, Web, by_urgency,
+    finding_text, gantt, headline, names, path, route, since, status, symbol,
 };
 use crate::api::{Migration, StepRecord, WaitingFor};
+use crate::units::{brief, duration, instant, milliseconds};
 use cutover_base::escape::markdown::code;
 pub(super) use cutover_base::escape::markdown::text as escape;
 use cutover_karmada::name::Revision;

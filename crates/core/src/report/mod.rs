@@ -5,6 +5,7 @@
 
 mod account;
 mod annotations;
+mod answer;
 mod copies;
 mod dashboard;
 mod earlier;
@@ -26,6 +27,7 @@ mod notice;
 mod plain;
 mod profile;
 mod reconciler;
+mod recorded;
 pub mod review;
 mod rollout;
 mod rollout_policy;
@@ -35,7 +37,6 @@ mod summary;
 mod suspension;
 mod text;
 mod told;
-mod units;
 mod verdict;
 mod web;
 
@@ -49,6 +50,7 @@ use crate::api::{
 use crate::error::Error;
 use crate::intent::record;
 use crate::redact;
+use crate::units::instant;
 use cutover_karmada::name::{Location, ObjectKey, Revision};
 
 pub use account::{Account, StepAccount};
@@ -68,7 +70,7 @@ pub use history::{
     Ended, HISTORY_DIR, Id as HistoryId, appended, ended, failed_over, suspended, suspensions_gone,
 };
 pub use many::{MANY, Many, moves_events};
-pub use notice::{Body, Format, Notice};
+pub use notice::{Body, Notice};
 pub use profile::{
     Trial, TrialAs, TrialProblem, built_in_profiles, explain_profile, profiles_document, profiles_text,
 };
@@ -80,7 +82,6 @@ pub use snapshot::{CommitText, Snapshot, TrailerKey, Urgency, commit_text, urgen
 pub use suspension::suspension_events;
 pub use text::View;
 pub use told::{finding_lines, step_line};
-pub use units::{brief, duration, instant, milliseconds};
 pub use verdict::{Outcome, Verdict, at_most as verdicts_at_most, verdicts};
 pub use web::{Host, NoHost, Web};
 

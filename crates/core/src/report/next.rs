@@ -2,39 +2,12 @@
 
 use jiff::Timestamp;
 
+use super::Line;
+use super::answer::{IF_SO, offered};
 use super::summary::Summary;
 use super::told::{HINT, styled};
-use super::{Line, duration, instant};
-use crate::api::{Offer, Standing, WaitCode, WaitingFor};
-
-/// What an offer begins with, whatever is offered.
-const IF_SO: &str = "if you know or decide that this is true:";
-
-/// Returns the command that ends a wait which only a person ends.
-pub(super) fn command(place: &str, wait: &WaitingFor) -> Option<String> {
-    match (wait.code, wait.approval) {
-        (WaitCode::Approval, Some(phase)) => Some(format!("cutover approve {place} --phase {phase}")),
-        (WaitCode::Approval, None) => Some(format!("cutover approve {place}")),
-        (WaitCode::Pause, _) => Some(format!("cutover resume {place}")),
-        (WaitCode::Evidence, _) if !wait.offers.is_empty() => {
-            Some(format!("{IF_SO} {}", offered(place, wait).join(", or ")))
-        }
-        _ => None,
-    }
-}
-
-/// Returns the commands by which a person can say what can't be seen.
-fn offered(place: &str, wait: &WaitingFor) -> Vec<String> {
-    let command = |offer: &Offer| {
-        let command = format!("cutover assume {place} {}", offer.arguments());
-        if offer.gives_up.is_empty() {
-            command
-        } else {
-            format!("{command} (gives up {})", offer.gives_up)
-        }
-    };
-    wait.offers.iter().map(command).collect()
-}
+use crate::api::{Standing, WaitCode, WaitingFor};
+use crate::units::{duration, instant};
 
 /// Returns the lines that say what comes next, and what happens if a person who is asked does nothing; none of what has ended well.
 pub(super) fn lines(one: &Summary, now: Timestamp) -> Vec<Line> {

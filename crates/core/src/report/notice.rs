@@ -1,25 +1,11 @@
 //! What somebody is told by HTTP, in the words of who listens.
 
 use jiff::Timestamp;
-use schemars::JsonSchema;
-use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 use sha2::{Digest, Sha256};
 
 use super::EventRecord;
-
-/// How a receiver wants to be told.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-pub enum Format {
-    /// A JSON object of one's own: docs/how-to/integrate.md#notifications.
-    Webhook,
-    /// `{"text": …}`: Slack's incoming webhooks, and those of Mattermost and Rocket.Chat.
-    Slack,
-    /// `POST /api/v2/alerts` of Prometheus' Alertmanager.
-    Alertmanager,
-    /// `CloudEvents` 1.0, structured, as JSON.
-    CloudEvents,
-}
+use crate::config::{Filter, Format};
 
 /// Something that happened, and to what.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -63,6 +49,16 @@ impl Notice {
             content_type,
             bytes: value.to_string().into_bytes(),
         }
+    }
+
+    /// Returns whether a receiver with this filter is told of it.
+    pub fn passes(&self, filter: &Filter) -> bool {
+        let among =
+            |wanted: &[String], found: &str| wanted.is_empty() || wanted.iter().any(|one| one == found);
+        (self.told.warning || !filter.warnings_only)
+            && among(&filter.kinds, &self.kind)
+            && among(&filter.reasons, &self.told.reason)
+            && filter.reaches(self.namespace.as_deref())
     }
 
     fn object(&self) -> Value {
@@ -217,5 +213,31 @@ mod tests {
         };
         assert_eq!(one.id(), Notice::sample().id());
         assert_ne!(one.id(), later.id());
+    }
+
+    #[test]
+    fn a_filter_lets_through_what_fits_all_of_it() {
+        let notice = Notice::sample();
+        let filter = |text: &str| serde_yaml::from_str::<Filter>(text).unwrap();
+        for (text, expected) in [
+            ("{}", true),
+            ("{warningsOnly: true}", true),
+            ("{kinds: [Migration, Rollout]}", true),
+            ("{kinds: [Rollout]}", false),
+            ("{namespaces: ['sh*']}", true),
+            ("{namespaces: [other]}", false),
+            ("{reasons: [RollingBack], namespaces: [shop]}", true),
+            ("{reasons: [Completed], namespaces: [shop]}", false),
+        ] {
+            assert_eq!(notice.passes(&filter(text)), expected, "{text}");
+        }
+        let calm = Notice {
+            told: EventRecord {
+                warning: false,
+                ..notice.told.clone()
+            },
+            ..notice
+        };
+        assert!(!calm.passes(&filter("{warningsOnly: true}")));
     }
 }

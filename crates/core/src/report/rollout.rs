@@ -4,10 +4,11 @@ use std::fmt::Write;
 
 use super::copies::WorkloadKey;
 use super::summary::{Part, Summarized, Summary, found};
-use super::{EventRecord, brief, instant, status};
+use super::{EventRecord, status};
 use crate::api::{
     Rollout, RolloutCluster, RolloutClusterState as State, RolloutPhase as Phase, RolloutStatus,
 };
+use crate::units::{brief, instant};
 
 /// Returns what is to be told once the journal says what `after` says.
 pub fn rollout_events(before: &Rollout, after: &RolloutStatus) -> Vec<EventRecord> {

@@ -7,8 +7,9 @@ use serde::{Deserialize, Serialize};
 
 use super::copies::WorkloadKey;
 use super::summary::{Part, Summarized, Summary, found};
-use super::{EventRecord, brief, names, path, status};
+use super::{EventRecord, names, path, status};
 use crate::api::{RolloutPolicy, RolloutPolicyPhase, RolloutPolicyStatus, SelectedWorkload, WaitingFor};
+use crate::units::brief;
 
 /// A policy, as `status.yaml` says it.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]

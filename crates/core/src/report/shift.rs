@@ -5,8 +5,9 @@ use std::fmt::Write;
 use super::copies::WorkloadKey;
 use super::summary::{Summarized, Summary, found};
 use super::told::{BAD, styled};
-use super::{EventRecord, brief, instant, status};
+use super::{EventRecord, status};
 use crate::api::{ReplicaShift, ReplicaShiftStatus, ShiftPhase as Phase};
+use crate::units::{brief, instant};
 
 /// Returns what is to be told once the journal says what `after` says.
 pub fn shift_events(before: &ReplicaShift, after: &ReplicaShiftStatus) -> Vec<EventRecord> {

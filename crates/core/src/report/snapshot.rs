@@ -10,6 +10,7 @@ use serde_with::skip_serializing_none;
 use super::copies::{UnhealthyWorkload, WorkloadCopies};
 use super::failover::FailoverSnapshot;
 use super::many::ManySnapshot;
+use super::recorded::{Recorded, change};
 use super::rollout_policy::RolloutPolicySnapshot;
 use super::{
     Account, LeftOverview, ObjectNote, Overview, Problem, SNAPSHOT_FILE, SyncOverview, WaitOverview, names,
@@ -283,18 +284,6 @@ impl ShiftSnapshot {
     }
 }
 
-/// An intent in a [`Snapshot`], as far as it says how that went on.
-pub(super) trait Recorded {
-    type Phase: Copy + PartialEq + std::fmt::Display;
-
-    /// Where its record stands: that is whose it is.
-    fn record(&self) -> &str;
-
-    fn place(&self) -> String;
-
-    fn stage(&self) -> (Self::Phase, u32);
-}
-
 /// What [`Recorded`] asks of a snapshot: its place, and which attempt it is of.
 macro_rules! recorded {
     ($($snapshot:ty, $phase:ty, $place:expr, $attempt:expr;)*) => {$(
@@ -324,17 +313,6 @@ recorded! {
     ManySnapshot, MovesPhase, |one: &Self| one.name.clone(), |one: &Self| one.attempt;
     RolloutPolicySnapshot, RolloutPolicyPhase, |one: &Self| format!("{}/{}", one.namespace, one.name), |_| 0;
     FailoverSnapshot, FailoverPhase, |one: &Self| format!("{}/{}", one.namespace, one.name), |one: &Self| one.attempt;
-}
-
-/// Says how an intent went on since `before`, if it did.
-pub(super) fn change<R: Recorded>(before: &[R], now: &R) -> Option<String> {
-    let was = before.iter().find(|was| was.record() == now.record());
-    let (name, (phase, attempt)) = (now.place(), now.stage());
-    match was.map(Recorded::stage) {
-        Some((was, before)) if was == phase && before == attempt => None,
-        Some((was, before)) if before == attempt => Some(format!("{name}: {was} → {phase}")),
-        _ => Some(format!("{name}: {phase}")),
-    }
 }
 
 /// Returns the snapshots of all intents of a kind, in the order of their records.

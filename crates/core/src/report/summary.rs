@@ -6,12 +6,14 @@ use std::fmt::Write;
 use anstyle::Style;
 use jiff::Timestamp;
 
+use super::answer::command;
 use super::copies::WorkloadKey;
 use super::fold::{Alike, folded};
 use super::markdown::escape;
 use super::told::{BAD, BUSY, GOOD, styled};
-use super::{EventRecord, brief, finding_text, instant, next, path};
+use super::{EventRecord, finding_text, path};
 use crate::api::{Common, Finding, Intent, Lifecycle, Progress, Standing, WaitCode};
+use crate::units::{brief, instant};
 
 /// An intent of a kind that tells of itself by a [`Summary`].
 pub(super) trait Summarized: Intent {
@@ -121,7 +123,7 @@ impl Summary {
         let wait = status.waiting_for();
         Self {
             kind: I::KIND,
-            next: wait.and_then(|wait| next::command(&place, wait)),
+            next: wait.and_then(|wait| command(&place, wait)),
             outcome: None,
             down_since: None,
             workloads: Vec::new(),

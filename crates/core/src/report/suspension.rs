@@ -5,8 +5,9 @@ use jiff::Timestamp;
 use super::copies::WorkloadKey;
 use super::summary::{Part, Summarized, Summary, evidence, found};
 use super::told::BUSY;
-use super::{EventRecord, brief, instant, status};
+use super::{EventRecord, status};
 use crate::api::{HeldCopy, Suspension, SuspensionPhase as Phase, SuspensionSpec, SuspensionStatus};
+use crate::units::{brief, instant};
 
 /// Returns what is to be told once the journal says what `after` says.
 pub fn suspension_events(before: &Suspension, after: &SuspensionStatus) -> Vec<EventRecord> {

@@ -955,7 +955,7 @@ fn the_json_status_fits_its_schema_and_has_the_time_of_each_phase() {
     let view = View::of(&overview(vec![completed()]));
     let document: serde_json::Value = serde_json::from_str(&view.json().unwrap()).unwrap();
     let schema = schemars::schema_for!(Snapshot).to_value();
-    let found = crate::lint::schema::violations(&document, &schema);
+    let found = crate::schema::violations(&document, &schema);
     assert!(found.is_empty(), "{found:?}");
     let report = &document["intents"][0]["report"];
     assert_eq!(report["tookMs"], 5000);

@@ -6,8 +6,9 @@ use anstyle::{AnsiColor, Style};
 use jiff::Timestamp;
 
 use super::plain::plain_words;
-use super::{brief, duration, status};
+use super::status;
 use crate::api::{Finding, Migration, StepRecord};
+use crate::units::{brief, duration};
 
 pub(super) const GOOD: Style = AnsiColor::Green.on_default().bold();
 pub(super) const BAD: Style = AnsiColor::Red.on_default().bold();

@@ -4,11 +4,10 @@
 use jiff::Timestamp;
 
 use super::summary::Summary;
-use super::{
-    Account, Overview, STATUS_FILE, SyncOverview, brief, headline, milliseconds, names, path, route, status,
-};
+use super::{Account, Overview, STATUS_FILE, SyncOverview, headline, names, path, route, status};
 use crate::api::{Migration, Phase, Standing};
 use crate::redact;
+use crate::units::{brief, milliseconds};
 use cutover_base::escape;
 use cutover_karmada::name::Revision;
 

@@ -84,7 +84,7 @@ impl Notifier {
         for line in self
             .lines
             .iter()
-            .filter(|line| line.receiver.filter.lets_through(notice))
+            .filter(|line| notice.passes(&line.receiver.filter))
         {
             let left = Left {
                 notice: notice.clone(),

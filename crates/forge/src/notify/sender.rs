@@ -8,9 +8,9 @@ use tokio::sync::mpsc;
 
 use super::Left;
 use crate::signature;
-use cutover_core::config::Receiver;
+use cutover_core::config::{Format, Receiver};
 use cutover_core::error::Error;
-use cutover_core::report::{Format, Notice};
+use cutover_core::report::Notice;
 use cutover_http::{Backoff, Client, ClientOptions, Retry, RetryPolicy, Trust, bearer, retry_after};
 
 /// More of an answer isn't read. Read to the end, the connection can be used again.

@@ -1,6 +1,7 @@
 use cutover_core::api::{Finding, ReplicaShiftSpec, ReplicaShiftStatus, ShiftPhase as Phase};
 use cutover_core::intent::custody::canary_name;
-use cutover_core::intent::shift::{self, Snapshot, replicas_of, suspension_name};
+use cutover_core::intent::replicas::replicas_of;
+use cutover_core::intent::shift::{self, Snapshot, suspension_name};
 use cutover_core::intent::{ControlPlane, Seen, Step};
 
 use super::{binding, overrides, pin, policy, template, works};

@@ -11,7 +11,7 @@ use super::ask::{all, by_cluster, get, list, map, optional, rehearse, versions};
 use super::{Parts, leases, served};
 use cutover_core::api::{self, Claim, WorkloadProfile};
 use cutover_core::intent::control_plane::{Named, Overrides};
-use cutover_core::intent::snapshot::Member;
+use cutover_core::intent::member::Member;
 use cutover_core::intent::{self, ControlPlane, Needs, Seen};
 use cutover_karmada::name::{ClusterName, Gvk, ObjectKey};
 use cutover_karmada::{self as karmada, ClusterResourceBinding, ResourceBinding, Work, meta};

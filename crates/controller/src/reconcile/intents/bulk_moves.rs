@@ -14,7 +14,7 @@ use super::ask::{get, list, map};
 use super::execute::{self, Sent};
 use super::kind::{Input, Kind};
 use super::{Parts, eviction};
-use crate::reconcile::preview;
+use crate::reconcile::preflight;
 use cutover_core::api::{
     self, Claim, Intent, Means, Migration, MigrationSpec, Move, MovesPhase as Phase, MovesStatus,
     PARENT_LABEL, Strategy, WorkloadProfile,
@@ -398,7 +398,7 @@ impl<'a, I: Many> Reader<'a, I> {
         let first = &open[..open.len().min(VERDICTS)];
         let verify = &self.spec().moves().verify;
         let migrations: Vec<Migration> = first.iter().filter_map(|one| as_migration(one, verify)).collect();
-        let verdicts = preview::verdicts(&self.parts.cluster, &migrations, (self.parts.clock)()).await;
+        let verdicts = preflight::verdicts(&self.parts.cluster, &migrations, (self.parts.clock)()).await;
         let keys = first
             .iter()
             .filter_map(|one| Some((one.workload.key(), one.to.clone()?)));

@@ -15,12 +15,11 @@ use tokio::time::Instant;
 use super::Parts;
 use super::ask::get;
 use super::leases;
-use super::wake::Workers;
-use cutover_core::api;
+use super::wake::{Workers, canary_binding};
 use cutover_core::intent::Seen;
 use cutover_core::intent::fence::{self, Leases};
-use cutover_karmada::name::{Gvk, ObjectKey};
-use cutover_karmada::{ResourceBinding, meta};
+use cutover_karmada::ResourceBinding;
+use cutover_karmada::name::Gvk;
 
 /// How long others wait for one that is on its way before the next is sent after it: whoever made it may have failed to, and
 /// the cluster that it names may be gone.
@@ -157,7 +156,7 @@ impl Canaries {
             }
         };
         let gvk = Gvk::new("work.karmada.io/v1alpha2", "ResourceBinding");
-        let key = binding(&canary);
+        let key = canary_binding(&canary);
         let seen = get(&parts.cluster, gvk, key.namespace.as_deref(), &key.name).await;
         if let Ok(Some(binding)) = seen.get()
             && fence::observed(binding)
@@ -201,7 +200,7 @@ impl Canaries {
 
     fn wake(&self, names: BTreeSet<String>) {
         for name in names {
-            self.workers.wake(&binding(&name));
+            self.workers.wake(&canary_binding(&name));
         }
     }
 
@@ -230,21 +229,12 @@ impl Rides {
     }
 }
 
-/// Returns the binding that Karmada makes of a canary.
-pub(super) fn binding(canary: &str) -> ObjectKey {
-    ObjectKey {
-        group: "work.karmada.io".to_owned(),
-        kind: "ResourceBinding".to_owned(),
-        namespace: Some(api::OWN_NAMESPACE.to_owned()),
-        name: meta::binding_name(canary, "ConfigMap"),
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use serde_json::json;
 
     use super::*;
+    use cutover_karmada::name::ObjectKey;
 
     const SCHEDULER: &str = "default-scheduler";
 
@@ -357,10 +347,10 @@ mod tests {
         let asks = |name: &str| {
             let own = ObjectKey {
                 name: name.to_owned(),
-                ..binding(name)
+                ..canary_binding(name)
             };
             let watched_keys = workers.begin(&own).unwrap();
-            watched_keys.update(&own, BTreeSet::from([binding(name)]));
+            watched_keys.update(&own, BTreeSet::from([canary_binding(name)]));
             watched_keys.take();
             watched_keys
         };

@@ -24,7 +24,8 @@ use cutover_core::api::{
     self, Evacuation, FailoverPlan, Intent, MovesPhase, MovesStatus, Progress, Rebalance, ReplicaShift,
     Rollout, RolloutPolicy, Suspension, SuspensionPhase, WorkloadRef,
 };
-use cutover_core::intent::rollout_policy::{self, Selected, labels};
+use cutover_core::intent::rollout_policy;
+use cutover_core::intent::selected::{Selected, labels};
 use cutover_core::intent::{Needs, Seen, custody, failover, moves, shift, suspension};
 use cutover_core::plan::Forecast;
 use cutover_core::report::{

@@ -12,9 +12,9 @@ use serde_json::Value;
 
 use super::nearby::{self, Nearby};
 use super::observe::{self, Part};
-use super::{Parts, ask, canaries};
+use super::{Parts, ask, wake};
 use cutover_core::api::{self, Claim, Common, Condition, Migration, MigrationStatus, Phase, WaitCode};
-use cutover_core::intent::snapshot::Member;
+use cutover_core::intent::member::Member;
 use cutover_core::intent::{Effect, Read, Seen, Snapshot, pin};
 use cutover_karmada::name::{ClusterName, ObjectKey};
 use cutover_karmada::{ClusterResourceBinding, OverridePolicy, ResourceBinding, meta};
@@ -104,7 +104,7 @@ fn means(
     if nearby::member_of(key).is_some() {
         return Some(Means::Nothing);
     }
-    let canary = observe::canary(intent).map(|name| canaries::binding(&name));
+    let canary = observe::canary(intent).map(|name| wake::canary_binding(&name));
     if canary.as_ref() == Some(key) {
         return Some(Means::Change(Part::Canary));
     }

@@ -9,7 +9,7 @@ use super::ask::list;
 use super::execute::{self, Sent};
 use super::kind::{Input, Kind};
 use super::migration::WARNED_AGAIN;
-use super::{Parts, beside, observe, scalers, wake};
+use super::{Parts, beside, observe, scalers};
 use cutover_core::api::{
     self, ClaimOwner, FailoverPhase, FailoverPlan, FailoverPlanSpec, FailoverPlanStatus, Journal, Migration,
     MigrationSpec, MigrationStatus, Phase, WaitCode,
@@ -107,7 +107,7 @@ impl Kind for FailoverController {
             return BTreeSet::new();
         }
         let (as_migration, _) = as_migration(intent, &status);
-        let mut keys = wake::of_migration(&as_migration, &snapshot.around);
+        let mut keys = observe::wakes(&as_migration, &snapshot.around);
         let namespace = intent.metadata.namespace.clone();
         keys.insert(ObjectKey {
             group: api::GROUP.to_owned(),

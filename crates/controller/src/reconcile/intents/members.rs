@@ -10,11 +10,11 @@ use serde_json::Value;
 use tokio::time::timeout;
 
 use super::ask::{all, map, optional};
-use super::observe::MigrationReader;
+use super::reader::MigrationReader;
 use super::served;
 use cutover_cluster::{Answer, Reader};
+use cutover_core::intent::member::{Member, Pod};
 use cutover_core::intent::migration;
-use cutover_core::intent::snapshot::{Member, Pod};
 use cutover_core::intent::{Read, Seen};
 use cutover_core::profile::{Profile, selectors_in};
 use cutover_karmada::name::ClusterName;

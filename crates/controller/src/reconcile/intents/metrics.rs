@@ -8,7 +8,7 @@ use futures::future::{BoxFuture, join_all};
 use cutover_cluster::{Prometheus, Queried};
 use cutover_core::api::Check;
 use cutover_core::intent::Seen;
-use cutover_core::intent::snapshot::Sampled;
+use cutover_core::intent::check::Sampled;
 
 /// Answers the queries of checks.
 pub trait Metrics: Send + Sync {

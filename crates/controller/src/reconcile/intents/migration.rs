@@ -13,7 +13,7 @@ use super::kind::{Input, Kind};
 use super::nearby::Nearby;
 use super::soak::Soak;
 use super::wake::WatchedKeys;
-use super::{Parts, expect, observe, scalers, scope, wake};
+use super::{Parts, expect, observe, scalers, scope};
 use cutover_core::api::{Migration, MigrationSpec, MigrationStatus, Phase};
 use cutover_core::error::Error;
 use cutover_core::intent::{Effect, Snapshot, Step, migration};
@@ -149,7 +149,7 @@ impl Kind for MigrationController {
     }
 
     fn watched_keys(intent: &Migration, snapshot: &Snapshot) -> BTreeSet<ObjectKey> {
-        wake::of_migration(intent, snapshot)
+        observe::wakes(intent, snapshot)
     }
 
     fn has_seen_enough(before: &MigrationStatus, after: &MigrationStatus) -> bool {

@@ -27,6 +27,7 @@ mod observe;
 pub(super) mod other_managers;
 mod others;
 pub(in crate::reconcile) mod policies;
+mod reader;
 mod replica_shift;
 mod rollout;
 mod rollout_policy;

@@ -17,7 +17,7 @@ use super::members::{Selector, pod};
 use super::served;
 use super::wake::WatchedKeys;
 use cutover_cluster::{Cluster, Followed, Which};
-use cutover_core::intent::snapshot::Pod;
+use cutover_core::intent::member::Pod;
 use cutover_core::profile::selectors_in;
 use cutover_karmada::name::{ClusterName, Gvk, ObjectKey};
 

@@ -11,17 +11,18 @@ use super::around::{Around, only};
 use super::ask::get;
 use super::members::Selector;
 use super::nearby::Followee;
-use super::{Parts, dependencies, metrics, other_managers, others};
+use super::reader::MigrationReader;
+use super::{Parts, dependencies, metrics, other_managers, others, wake};
 use cutover_cluster::{Answer, Lookup};
 use cutover_core::api::{Guard, Migration, MigrationSpec, MigrationStatus, Phase};
 use cutover_core::intent::admission::{self, Outcome};
-use cutover_core::intent::check::Others;
+use cutover_core::intent::check::{Others, Sampled};
 use cutover_core::intent::control_plane::Named;
 use cutover_core::intent::custody::canary_name;
 use cutover_core::intent::dependencies::{Presence, Reference};
+use cutover_core::intent::member::Pod;
 use cutover_core::intent::other_managers::OtherManager;
 use cutover_core::intent::scalers::{self, Scaler};
-use cutover_core::intent::snapshot::{Pod, Sampled};
 use cutover_core::intent::warnings::{self, Warned};
 use cutover_core::intent::{self, Seen, Snapshot, migration};
 use cutover_core::profile::{self, Misfit, Profile};
@@ -250,14 +251,16 @@ pub(super) fn canary(intent: &Migration) -> Option<String> {
     ))
 }
 
-/// One pass's look, for one intent.
-pub(super) struct MigrationReader<'a> {
-    pub parts: &'a Parts,
-    pub intent: &'a Migration,
-    pub spec: &'a MigrationSpec,
-    pub status: &'a MigrationStatus,
-    pub workload: ObjectKey,
-    gvk: Gvk,
+/// Returns what a migration depends on; one that has ended hears only of itself.
+pub(super) fn wakes(intent: &Migration, snapshot: &Snapshot) -> BTreeSet<ObjectKey> {
+    let status = intent.status.clone().unwrap_or_default();
+    let canary = canary(intent);
+    let named = Named {
+        binding: status.journal_in_force().map(|journal| &journal.binding),
+        canary: canary.as_deref(),
+    };
+    let (needs, members) = (migration::needs(&status, false), snapshot.members.keys());
+    wake::keys(needs, &snapshot.workload, &snapshot.plane, named, members)
 }
 
 impl MigrationReader<'_> {

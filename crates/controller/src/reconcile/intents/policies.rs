@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use serde_json::Value;
 
 use super::ask::{get, map, rehearse};
-use super::observe::MigrationReader;
+use super::reader::MigrationReader;
 use cutover_cluster::Cluster;
 use cutover_core::api::{self, HeldPolicy, Phase, PolicyName};
 use cutover_core::intent::hold_back::selects;

@@ -15,7 +15,8 @@ use cutover_core::api::{
     self, Rollout, RolloutPolicy, RolloutPolicySpec, RolloutPolicyStatus, SYNC_MANAGER, WorkloadRef,
 };
 use cutover_core::error::Error;
-use cutover_core::intent::rollout_policy::{self, Labels, Selected, Snapshot, Workload, labels};
+use cutover_core::intent::rollout_policy::{self, Snapshot, Workload};
+use cutover_core::intent::selected::{Labels, Selected, labels};
 use cutover_core::intent::{Effect, NotKnown, Step};
 use cutover_core::manifest::Entry;
 use cutover_core::plan::{Decision, owned_matches};

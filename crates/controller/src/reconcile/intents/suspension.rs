@@ -14,7 +14,7 @@ use super::ask::{get, list, map};
 use super::execute::{self, Sent};
 use super::kind::{Input, Kind};
 use super::policies::{claimed_by, policy};
-use super::{Parts, canaries, leases, served};
+use super::{Parts, leases, served, wake};
 use cutover_core::api::{
     self, Claim, LeaseSeen, PolicyName, Suspension, SuspensionPhase as Phase, SuspensionSpec,
     SuspensionStatus, claim_name,
@@ -139,7 +139,7 @@ impl Kind for SuspensionController {
             keys.insert(pin);
         }
         let canary = status.and_then(|status| canary(intent, status));
-        keys.extend(canary.map(|name| canaries::binding(&name)));
+        keys.extend(canary.map(|name| wake::canary_binding(&name)));
         if phase == Phase::Suspended {
             keys.extend(snapshot.watched.iter().cloned());
         } else {

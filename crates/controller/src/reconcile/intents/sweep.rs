@@ -20,7 +20,7 @@ use cutover_core::error::Error;
 use cutover_core::intent::control_plane::Overrides;
 use cutover_core::intent::custody::belt::overwrites;
 use cutover_core::intent::custody::canary_name;
-use cutover_core::intent::migration::orphan::{Left, OrphanFate, judge, judge_guest, tend};
+use cutover_core::intent::orphan::{Left, OrphanFate, judge, judge_guest, tend};
 use cutover_core::intent::{Effect, Seen, pin};
 use cutover_core::profile;
 use cutover_core::report::EventRecord;

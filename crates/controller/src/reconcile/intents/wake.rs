@@ -6,9 +6,10 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use tokio::sync::Notify;
 use tokio::sync::futures::Notified;
 
-use cutover_core::api::Migration;
+use cutover_core::api;
 use cutover_core::intent::control_plane::Named;
-use cutover_core::intent::{ControlPlane, Needs, Snapshot, migration};
+use cutover_core::intent::{ControlPlane, Needs};
+use cutover_karmada::meta;
 use cutover_karmada::name::{ClusterName, ObjectKey};
 
 /// The workers that run. Finding whom a change concerns is O(workers), each a look-up.
@@ -87,18 +88,6 @@ impl WatchedKeys {
     }
 }
 
-/// Returns what a migration depends on; one that has ended hears only of itself.
-pub(super) fn of_migration(intent: &Migration, snapshot: &Snapshot) -> BTreeSet<ObjectKey> {
-    let status = intent.status.clone().unwrap_or_default();
-    let canary = super::observe::canary(intent);
-    let named = Named {
-        binding: status.journal_in_force().map(|journal| &journal.binding),
-        canary: canary.as_deref(),
-    };
-    let (needs, members) = (migration::needs(&status, false), snapshot.members.keys());
-    keys(needs, &snapshot.workload, &snapshot.plane, named, members)
-}
-
 /// Returns the objects whose changes call for another look at the control plane.
 pub(super) fn keys<'a>(
     needs: Needs,
@@ -109,8 +98,18 @@ pub(super) fn keys<'a>(
 ) -> BTreeSet<ObjectKey> {
     let mut keys = plane.wakes(needs, workload, named, members);
     let canary = named.canary.filter(|_| needs.contains(Needs::CANARY));
-    keys.extend(canary.map(super::canaries::binding));
+    keys.extend(canary.map(canary_binding));
     keys
+}
+
+/// Returns the binding that Karmada makes of a canary.
+pub(super) fn canary_binding(canary: &str) -> ObjectKey {
+    ObjectKey {
+        group: "work.karmada.io".to_owned(),
+        kind: "ResourceBinding".to_owned(),
+        namespace: Some(api::OWN_NAMESPACE.to_owned()),
+        name: meta::binding_name(canary, "ConfigMap"),
+    }
 }
 
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {

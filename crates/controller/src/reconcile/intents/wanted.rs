@@ -3,7 +3,7 @@
 use serde_json::Value;
 
 use super::ask::rehearse;
-use super::observe::MigrationReader;
+use super::reader::MigrationReader;
 use cutover_core::api::{self, Phase};
 use cutover_core::intent::record::Record;
 use cutover_core::intent::snapshot::{Desired, DesiredTemplate};

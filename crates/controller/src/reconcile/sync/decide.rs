@@ -15,7 +15,7 @@ use cutover_core::api::{self, SYNC_MANAGER};
 use cutover_core::config::DriftMode;
 use cutover_core::intent::hold_back::{HeldBy, Live, Why, held_back};
 use cutover_core::intent::record::digest;
-use cutover_core::intent::rollout_policy::{Labels, labels};
+use cutover_core::intent::selected::{Labels, labels};
 use cutover_core::manifest::{Entry, Manifest, Mark, ObjectMap, Positions};
 use cutover_core::plan::drift::{self, ApplyContext, DriftedField};
 use cutover_core::plan::glance::is_in_sync;

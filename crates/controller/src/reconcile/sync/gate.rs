@@ -10,7 +10,6 @@ use serde::de::DeserializeOwned;
 use serde_json::Value;
 
 use super::Sync;
-use super::moves::{Asked, SetOff};
 use super::pass::place_of;
 use crate::reconcile::intents::policies;
 use cutover_cluster::{self as cluster, Answer, Cluster, Failure, Lookup, Outcome, Write};
@@ -33,6 +32,24 @@ const BINDINGS: &str = "work.karmada.io/v1alpha2";
 pub(super) const CLUSTERS: &str = "cluster.karmada.io/v1alpha1";
 /// From so many namespaces on, all are listed at once.
 const FEW: usize = 3;
+
+/// What becomes of a refused change of a policy.
+pub(super) enum SetOff {
+    /// Migrations carry it out: the change is held back by them.
+    Under(String),
+    /// Nothing was set off, and why; `None`: it is not asked for.
+    Nothing(Option<String>),
+}
+
+/// A change of a policy that the gate has refused.
+#[derive(Clone, Copy)]
+pub(super) struct Asked<'a> {
+    pub(super) policy: &'a PolicyName,
+    /// As it will be; `None`: it is deleted.
+    pub(super) spec: Option<&'a karmada::PropagationSpec>,
+    /// As Git has it; one that is deleted as it is now.
+    pub(super) object: &'a Value,
+}
 
 /// In which namespaces a write can reach a workload.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]

@@ -4,39 +4,20 @@
 use serde_json::Value;
 
 use super::Sync;
-use super::gate::list;
+use super::gate::{Asked, SetOff, list};
 use super::successors::Ahead;
 use cutover_cluster::{Exactly, Mode, Written};
-use cutover_core::api::{self, PolicyName, SYNC_MANAGER};
+use cutover_core::api::{self, SYNC_MANAGER};
 use cutover_core::config::Migrations;
 use cutover_core::error::Error;
 use cutover_core::intent::driven::{self, Called, Cause, Driven, MigrationsByWorkload};
 use cutover_core::intent::gate::{self, Ground, Refusal};
 use cutover_core::plan::Change;
-use cutover_karmada::PropagationSpec;
 use cutover_karmada::name::{Gvk, ObjectKey, Revision};
 
 use crate::reconcile::intents::served;
 
 const NAMELESS: &str = "a Migration without a name";
-
-/// What becomes of a refused change of a policy.
-pub(super) enum SetOff {
-    /// Migrations carry it out: the change is held back by them.
-    Under(String),
-    /// Nothing was set off, and why; `None`: it is not asked for.
-    Nothing(Option<String>),
-}
-
-/// A change of a policy that the gate has refused.
-#[derive(Clone, Copy)]
-pub(super) struct Asked<'a> {
-    pub(super) policy: &'a PolicyName,
-    /// As it will be; `None`: it is deleted.
-    pub(super) spec: Option<&'a PropagationSpec>,
-    /// As Git has it; one that is deleted as it is now.
-    pub(super) object: &'a Value,
-}
 
 impl Sync {
     /// Creates the Migrations that a refused change of a policy calls for, as many as may be under way.

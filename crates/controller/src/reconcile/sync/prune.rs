@@ -10,7 +10,7 @@ use serde_json::Value;
 use tokio::time::Instant;
 
 use super::decide::held_strays;
-use super::{DEFINITION, LISTED_WITHIN, Problem, Sync};
+use super::{DEFINITION, LISTED_WITHIN, PruneReport, Sync};
 use cutover_cluster::{self as cluster, Deleted, Observer};
 use cutover_core::plan::applyset::{Record, part_of};
 use cutover_core::plan::{self, Change, Doomed, Pruning, Stop, Stray};
@@ -20,83 +20,6 @@ use cutover_karmada::name::{ObjectKey, Revision};
 const GONE_WITHIN: Duration = Duration::from_secs(5);
 /// How many ranks and waves one pass goes through at most.
 const WAVES: usize = 32;
-
-/// What pruning came to in a pass.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct PruneReport {
-    /// Since this revision came.
-    pub deleted: BTreeSet<ObjectKey>,
-    /// What is being deleted, and what it waits for.
-    pub leaving: BTreeMap<ObjectKey, String>,
-    /// What Git no longer has and stays, and why.
-    pub kept: BTreeMap<ObjectKey, String>,
-    /// What an intent holds, and which.
-    pub held_back: BTreeMap<ObjectKey, String>,
-    /// What can't be deleted, and why.
-    pub blocked: BTreeMap<ObjectKey, String>,
-    /// What is still to be deleted.
-    pub waiting: BTreeSet<ObjectKey>,
-    /// Why nothing is deleted.
-    pub stop: Option<Stop>,
-    /// Why only intents are deleted for now.
-    pub pause: Option<String>,
-}
-
-impl PruneReport {
-    /// Returns whether nothing is left that ought to go, but for what intents hold and what is protected.
-    pub fn is_clean(&self) -> bool {
-        self.blocked.is_empty() && self.waiting.is_empty() && self.stop.is_none()
-    }
-
-    /// Returns what stands in the way of deletions.
-    pub(super) fn problems(&self) -> impl Iterator<Item = Problem> {
-        let blocked = self.blocked.iter().map(|(key, why)| Problem {
-            message: format!("{key} is not in Git any more and stays: {why}"),
-            hint: None,
-            at: None,
-        });
-        let stop = self.stop.iter().map(|stop| Problem {
-            message: match self.waiting.first() {
-                Some(only) if self.waiting.len() == 1 => format!("{only} is not in Git any more; {stop}"),
-                Some(first) => format!(
-                    "{} objects are not in Git any more, {first} among them; {stop}",
-                    self.waiting.len()
-                ),
-                None => stop.to_string(),
-            },
-            hint: stop.hint(),
-            at: None,
-        });
-        stop.chain(blocked)
-    }
-
-    /// Returns how many objects that are not in Git any more are still to be deleted, or to be gone.
-    pub fn pending(&self) -> usize {
-        self.leaving.len() + self.waiting.len()
-    }
-
-    /// Returns what is not in Git any more and stays for now, and why.
-    pub fn staying(&self) -> impl Iterator<Item = (&ObjectKey, String)> {
-        let kept = self.kept.iter().map(|(key, why)| (key, why.clone()));
-        let leaving = self.leaving.iter();
-        let leaving = leaving.map(|(key, why)| (key, format!("it is being deleted and {why}")));
-        let paused = self
-            .pause
-            .iter()
-            .flat_map(|why| self.waiting.iter().map(move |key| (key, why.clone())));
-        kept.chain(leaving).chain(paused)
-    }
-
-    fn update(&mut self, pruning: &Pruning) {
-        self.leaving.clone_from(&pruning.leaving);
-        self.kept.clone_from(&pruning.kept);
-        self.held_back.clone_from(&pruning.held_back);
-        self.blocked.clone_from(&pruning.blocked);
-        self.waiting = pruning.doomed.iter().map(|doomed| doomed.key.clone()).collect();
-        self.stop = pruning.stop.clone().filter(|_| !pruning.doomed.is_empty());
-        self.pause = pruning.pause.clone().filter(|_| self.stop.is_none());
-    }
-}
 
 impl Sync {
     /// Deletes what is to go, rank after rank, as far as that goes now.
@@ -312,29 +235,5 @@ impl Sync {
         // What failed is told, and what was spared is looked at anew.
         pruner.due |= !all;
         (all || set_aside) && seen
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn what_waits_for_its_finalizers_and_what_waits_for_its_turn_is_still_to_go() {
-        let key = |name: &str| ObjectKey {
-            group: String::new(),
-            kind: "ConfigMap".to_owned(),
-            namespace: Some("shop".to_owned()),
-            name: name.to_owned(),
-        };
-        let report = PruneReport {
-            deleted: BTreeSet::from([key("gone"), key("leaving")]),
-            leaving: BTreeMap::from([(key("leaving"), "waits for the finalizer x".to_owned())]),
-            kept: BTreeMap::from([(key("kept"), "it is protected".to_owned())]),
-            waiting: BTreeSet::from([key("later")]),
-            ..PruneReport::default()
-        };
-        assert_eq!(report.pending(), 2);
-        assert_eq!(PruneReport::default().pending(), 0);
     }
 }

@@ -1,15 +1,15 @@
 //! What a sync did, for people and for the status branch.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 use std::sync::Arc;
 
 use jiff::Timestamp;
 
-use super::{Done, PruneReport};
 use cutover_cluster::Outcome;
 pub use cutover_core::plan::Problem;
 use cutover_core::plan::drift::DriftedField;
+use cutover_core::plan::{Pruning, Stop};
 use cutover_karmada::name::{Location, ObjectKey, Revision};
 
 /// One pass of sync.
@@ -40,6 +40,156 @@ pub struct SyncReport {
     pub orphaned: Vec<ObjectKey>,
     /// What became of objects that Git doesn't have any more, when it does.
     pub pruned: Option<PruneReport>,
+}
+
+/// How many objects passes wrote and deleted, and how many they left as they were.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Done {
+    /// Created.
+    pub applied: usize,
+    /// Written to objects that were there.
+    pub changed: usize,
+    pub deleted: usize,
+    /// In sync already.
+    pub unchanged: usize,
+}
+
+impl Done {
+    /// Counts what became of the objects of one pass. `desired`: how many Git has in all.
+    pub(super) fn of(objects: &BTreeMap<ObjectKey, ObjectReport>, desired: usize, deleted: usize) -> Self {
+        let count = |is: fn(&ObjectResult) -> bool| objects.values().filter(|one| is(&one.result)).count();
+        let applied = count(|result| matches!(result, ObjectResult::Applied(Outcome::Created)));
+        let changed = count(|result| matches!(result, ObjectResult::Applied(Outcome::Configured)));
+        let undone =
+            count(|result| !matches!(result, ObjectResult::Applied(outcome) if outcome.is_in_sync()));
+        Self {
+            applied,
+            changed,
+            deleted,
+            unchanged: desired.saturating_sub(applied + changed + undone),
+        }
+    }
+
+    /// Returns whether anything was written.
+    pub const fn is_something(&self) -> bool {
+        self.applied + self.changed + self.deleted > 0
+    }
+
+    /// Returns what this pass and a later one did together.
+    #[must_use]
+    pub const fn and_then(self, later: Self) -> Self {
+        let (applied, changed) = (self.applied + later.applied, self.changed + later.changed);
+        let in_sync = later.unchanged + later.applied + later.changed;
+        Self {
+            applied,
+            changed,
+            deleted: self.deleted + later.deleted,
+            unchanged: in_sync.saturating_sub(applied + changed),
+        }
+    }
+}
+
+impl fmt::Display for Done {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(
+            f,
+            "applied {}, changed {}, deleted {}, {} unchanged",
+            grouped(self.applied),
+            grouped(self.changed),
+            grouped(self.deleted),
+            grouped(self.unchanged)
+        )
+    }
+}
+
+/// Returns a number with its thousands apart: `4,034`.
+fn grouped(number: usize) -> String {
+    let digits = number.to_string();
+    let mut text = String::with_capacity(digits.len() + digits.len() / 3);
+    for (at, digit) in digits.chars().enumerate() {
+        if at > 0 && (digits.len() - at).is_multiple_of(3) {
+            text.push(',');
+        }
+        text.push(digit);
+    }
+    text
+}
+
+/// What pruning came to in a pass.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct PruneReport {
+    /// Since this revision came.
+    pub deleted: BTreeSet<ObjectKey>,
+    /// What is being deleted, and what it waits for.
+    pub leaving: BTreeMap<ObjectKey, String>,
+    /// What Git no longer has and stays, and why.
+    pub kept: BTreeMap<ObjectKey, String>,
+    /// What an intent holds, and which.
+    pub held_back: BTreeMap<ObjectKey, String>,
+    /// What can't be deleted, and why.
+    pub blocked: BTreeMap<ObjectKey, String>,
+    /// What is still to be deleted.
+    pub waiting: BTreeSet<ObjectKey>,
+    /// Why nothing is deleted.
+    pub stop: Option<Stop>,
+    /// Why only intents are deleted for now.
+    pub pause: Option<String>,
+}
+
+impl PruneReport {
+    /// Returns whether nothing is left that ought to go, but for what intents hold and what is protected.
+    pub fn is_clean(&self) -> bool {
+        self.blocked.is_empty() && self.waiting.is_empty() && self.stop.is_none()
+    }
+
+    /// Returns what stands in the way of deletions.
+    pub(super) fn problems(&self) -> impl Iterator<Item = Problem> {
+        let blocked = self.blocked.iter().map(|(key, why)| Problem {
+            message: format!("{key} is not in Git any more and stays: {why}"),
+            hint: None,
+            at: None,
+        });
+        let stop = self.stop.iter().map(|stop| Problem {
+            message: match self.waiting.first() {
+                Some(only) if self.waiting.len() == 1 => format!("{only} is not in Git any more; {stop}"),
+                Some(first) => format!(
+                    "{} objects are not in Git any more, {first} among them; {stop}",
+                    self.waiting.len()
+                ),
+                None => stop.to_string(),
+            },
+            hint: stop.hint(),
+            at: None,
+        });
+        stop.chain(blocked)
+    }
+
+    /// Returns how many objects that are not in Git any more are still to be deleted, or to be gone.
+    pub fn pending(&self) -> usize {
+        self.leaving.len() + self.waiting.len()
+    }
+
+    /// Returns what is not in Git any more and stays for now, and why.
+    pub fn staying(&self) -> impl Iterator<Item = (&ObjectKey, String)> {
+        let kept = self.kept.iter().map(|(key, why)| (key, why.clone()));
+        let leaving = self.leaving.iter();
+        let leaving = leaving.map(|(key, why)| (key, format!("it is being deleted and {why}")));
+        let paused = self
+            .pause
+            .iter()
+            .flat_map(|why| self.waiting.iter().map(move |key| (key, why.clone())));
+        kept.chain(leaving).chain(paused)
+    }
+
+    pub(super) fn update(&mut self, pruning: &Pruning) {
+        self.leaving.clone_from(&pruning.leaving);
+        self.kept.clone_from(&pruning.kept);
+        self.held_back.clone_from(&pruning.held_back);
+        self.blocked.clone_from(&pruning.blocked);
+        self.waiting = pruning.doomed.iter().map(|doomed| doomed.key.clone()).collect();
+        self.stop = pruning.stop.clone().filter(|_| !pruning.doomed.is_empty());
+        self.pause = pruning.pause.clone().filter(|_| self.stop.is_none());
+    }
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -315,5 +465,59 @@ fn is_done(report: &ObjectReport) -> bool {
         ObjectResult::Applied(outcome) => outcome.is_in_sync(),
         ObjectResult::HeldBack { .. } | ObjectResult::Drifted { .. } => true,
         ObjectResult::Blocked { .. } | ObjectResult::Waiting(_) | ObjectResult::Contested { .. } => false,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_was_done_is_told_in_numbers_that_can_be_read() {
+        let done = Done {
+            applied: 3,
+            changed: 2,
+            deleted: 1,
+            unchanged: 1_234_567,
+        };
+        assert_eq!(
+            done.to_string(),
+            "applied 3, changed 2, deleted 1, 1,234,567 unchanged"
+        );
+        assert_eq!(grouped(999), "999");
+        assert_eq!(grouped(4034), "4,034");
+    }
+
+    #[test]
+    fn what_a_pass_wrote_is_no_less_done_because_the_next_one_had_nothing_to_do() {
+        let first = Done {
+            applied: 5,
+            ..Done::default()
+        };
+        let second = Done {
+            unchanged: 5,
+            ..Done::default()
+        };
+        assert_eq!(first.and_then(second), first);
+        assert!(!second.is_something());
+    }
+
+    #[test]
+    fn what_waits_for_its_finalizers_and_what_waits_for_its_turn_is_still_to_go() {
+        let key = |name: &str| ObjectKey {
+            group: String::new(),
+            kind: "ConfigMap".to_owned(),
+            namespace: Some("shop".to_owned()),
+            name: name.to_owned(),
+        };
+        let report = PruneReport {
+            deleted: BTreeSet::from([key("gone"), key("leaving")]),
+            leaving: BTreeMap::from([(key("leaving"), "waits for the finalizer x".to_owned())]),
+            kept: BTreeMap::from([(key("kept"), "it is protected".to_owned())]),
+            waiting: BTreeSet::from([key("later")]),
+            ..PruneReport::default()
+        };
+        assert_eq!(report.pending(), 2);
+        assert_eq!(PruneReport::default().pending(), 0);
     }
 }

@@ -7,8 +7,7 @@ use std::sync::Arc;
 use serde_json::Value;
 
 use super::Sync;
-use super::gate::{POLICIES, Reach, get, policies_in};
-use super::moves::Asked;
+use super::gate::{Asked, POLICIES, Reach, get, policies_in};
 use crate::reconcile::intents::policies::{claimed_by, typed};
 use cutover_cluster::{self as cluster, KindState};
 use cutover_core::api::{PolicyName, SYNC_MANAGER};

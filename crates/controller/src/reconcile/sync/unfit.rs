@@ -10,9 +10,10 @@ use crate::reconcile::definitions;
 use cutover_cluster::{Failure, Outcome, Write};
 use cutover_core::api::{AppliesTo, WorkloadProfileSpec};
 use cutover_core::intent::gate::is_profile;
-use cutover_core::lint::{self, Schemas};
+use cutover_core::lint;
 use cutover_core::plan::{Action, Change};
 use cutover_core::profile::Misfit;
+use cutover_core::schema::Schemas;
 use cutover_karmada::name::ObjectKey;
 
 /// How many faults of a profile are shown: the first with its place.

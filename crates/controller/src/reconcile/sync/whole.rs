@@ -11,7 +11,7 @@ use futures::{StreamExt, TryStreamExt};
 use tokio_util::sync::CancellationToken;
 
 use super::Selection;
-use super::source::{READERS, batches, sizes};
+use super::batches::{READERS, batches, sizes};
 use cutover_base::budget::{Budget, Exceeded, Limit, Size};
 use cutover_core::manifest::{Source, parse_while};
 use cutover_git::{self as repo, BlobId, Change, ChangeKind, Repo};

@@ -5,8 +5,7 @@ use serde_json::{Value, json};
 
 use super::Due;
 use crate::api::{Belt, Finding};
-use crate::intent::effect::{Effect, add, remove};
-use crate::intent::fence::{exact, patch_binding};
+use crate::intent::effect::{Effect, add, exact, patch_binding, remove};
 use crate::intent::pin;
 use crate::intent::seen::{NotKnown, Seen};
 use cutover_karmada::name::ClusterName;

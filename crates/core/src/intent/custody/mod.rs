@@ -335,7 +335,7 @@ impl<'a> Custody<'a> {
             Effect::WritePin(Box::new(PinWrite::unprotected(live)))
         } else {
             Effect::DeletePin {
-                pin: PinWrite::exactly(live),
+                pin: Exactly::policy(live),
             }
         }))
     }

@@ -7,7 +7,7 @@ use std::collections::BTreeSet;
 use serde_json::Value;
 
 use crate::api::{Finding, Starts, StartsOver};
-use crate::intent::snapshot::{Member, Pod};
+use crate::intent::member::{Member, Pod};
 use crate::profile::Profile;
 use cutover_karmada::LabelSelector;
 use cutover_karmada::name::ClusterName;

@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 
 use super::super::gate::{Ground, Tenant};
 use crate::api::{Choose, Targets};
-use crate::intent::moves::{Headroom, WorkloadToPlace};
+use crate::intent::headroom::{Headroom, WorkloadToPlace};
 use cutover_karmada::PropagationSpec;
 use cutover_karmada::name::ClusterName;
 

@@ -6,7 +6,7 @@ use super::{Interrupt, Operation, Phase};
 use crate::api::Fence;
 use crate::intent::admission;
 use crate::intent::custody::{Scheduler, belt};
-use crate::intent::effect::{add, remove, test};
+use crate::intent::effect::{add, patch_binding, remove, test};
 use crate::intent::fence;
 use cutover_karmada::name::ClusterName;
 use cutover_karmada::{EvictionTask, ResourceBinding};
@@ -109,7 +109,7 @@ impl<'a> Operation<'a> {
             (false, true) => patch.push(remove("/spec/gracefulEvictionTasks")),
             (_, false) => patch.push(add("/spec/gracefulEvictionTasks", Value::Array(tasks.to_vec()))),
         }
-        Err(Interrupt::Act(vec![fence::patch_binding(why, binding, patch)]))
+        Err(Interrupt::Act(vec![patch_binding(why, binding, patch)]))
     }
 
     /// Returns the tasks by which Karmada keeps old copies of earlier failovers, as they are now.

@@ -5,7 +5,7 @@ use serde_json::json;
 use super::{Interrupt, Operation, Phase};
 use crate::api::{FailoverRequest, Fence, Finding, Flight};
 use crate::intent::fence::affinity_in_use;
-use crate::intent::migration::keeps_target;
+use crate::intent::placement::keeps_target;
 use cutover_karmada::PurgeMode;
 use cutover_karmada::name::ClusterName;
 

@@ -6,9 +6,9 @@ use serde_json::Value;
 
 use super::{Interrupt, Operation};
 use crate::api::{Finding, Flight};
+use crate::intent::member::Member;
 use crate::intent::pin;
 use crate::intent::proof::{Facts, NotProved};
-use crate::intent::snapshot::Member;
 use crate::profile::Profile;
 use cutover_karmada::name::{ClusterName, ObjectKey};
 use cutover_karmada::{Cluster, ResourceBinding};

@@ -332,11 +332,11 @@ impl Operation<'_> {
 
     /// Returns a copy of the plan as Git is to have it.
     fn keep(&self, subject: &str) -> Effect {
-        Effect::Keep(Box::new(Kept::of_failover_plan(
-            self.input,
-            &self.status,
-            subject,
-        )))
+        let input = self.input;
+        let mut plan = FailoverPlan::new(input.name, input.spec.clone());
+        plan.metadata.namespace = input.namespace.map(str::to_owned);
+        plan.metadata.uid = Some(input.uid.to_owned());
+        Effect::Keep(Box::new(Kept::new(plan, self.status.clone(), subject)))
     }
 }
 

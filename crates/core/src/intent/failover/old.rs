@@ -6,7 +6,7 @@ use serde_json::json;
 use super::fencing::lapse;
 use super::{Interrupt, Operation, PATIENCE, question};
 use crate::api::{FailoverGate, MARKER_ANNOTATION, OldCopy};
-use crate::intent::effect::{add, test};
+use crate::intent::effect::{add, patch_binding, test};
 use crate::intent::fence;
 use crate::intent::proof::{Gone, NotProved};
 use cutover_karmada::meta;
@@ -115,7 +115,7 @@ impl Operation<'_> {
             test(&format!("{at}/fromCluster"), json!(task.from_cluster)),
             add(&format!("{at}/suppressDeletion"), json!(false)),
         ];
-        Err(Interrupt::Act(vec![fence::patch_binding(
+        Err(Interrupt::Act(vec![patch_binding(
             "let the old copy be purged",
             binding,
             patch,
@@ -179,7 +179,7 @@ impl Operation<'_> {
             test("/metadata/generation", json!(binding.metadata.generation)),
             add("/spec/clusters", serde_json::Value::Array(targets)),
         ];
-        Ok(Interrupt::Act(vec![fence::patch_binding(why, binding, patch)]))
+        Ok(Interrupt::Act(vec![patch_binding(why, binding, patch)]))
     }
 
     fn carries_the_hold(&self, cluster: &ClusterName) -> Result<bool, Interrupt> {

@@ -4,6 +4,7 @@ use serde_json::{Value, json};
 
 use super::{Interrupt, Operation, Phase};
 use crate::api::{Flight, OldCopy, Relocation};
+use crate::intent::binding::is_scheduled;
 use crate::intent::fence;
 use crate::intent::proof::{Gone, Healthy, NotProved};
 use cutover_karmada::PurgeMode;
@@ -49,7 +50,7 @@ impl Operation<'_> {
         // The scheduler looks at it again; what it moves meanwhile is a failover of its own.
         let status = binding.status.as_ref();
         let observed = status.map_or(0, |status| status.scheduler_observed_generation);
-        let is_scheduled = crate::intent::migration::is_scheduled(binding);
+        let is_scheduled = is_scheduled(binding);
         let stays = self.listed()? == [to.clone()];
         if stays && is_scheduled && observed < binding.metadata.generation.unwrap_or_default() {
             return Err(Interrupt::Wait(

@@ -2,15 +2,13 @@
 
 use serde_json::{Value, json};
 
-use super::preflight::{PRESERVED, binding_findings};
 use super::{Interrupt, Operation, go_back};
 use crate::api::{Fence, Finding};
+use crate::intent::binding::{PRESERVED, binding_findings};
 use crate::intent::custody::Scheduler;
 use crate::intent::custody::belt::belt;
-use crate::intent::effect::{Effect, add, remove, test};
-use crate::intent::fence::{
-    affinity_in_use, exactly, failover_off, patch_binding, raise, record, restored, target_cluster,
-};
+use crate::intent::effect::{Effect, add, exactly, patch_binding, remove, test};
+use crate::intent::fence::{affinity_in_use, failover_off, raise, record, restored, target_cluster};
 use crate::intent::pin;
 use cutover_karmada::name::ClusterName;
 use cutover_karmada::{EvictionTask, PurgeMode};

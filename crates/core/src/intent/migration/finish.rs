@@ -2,18 +2,19 @@
 
 use serde_json::Value;
 
-use super::preflight::keeps_target;
 use super::{Interrupt, Next, Operation};
 use crate::api::{ClaimSpec, MigrationStatus, PatchOp, Phase, RollBackStage};
+use crate::intent::binding::is_scheduled;
 use crate::intent::custody;
 use crate::intent::effect::{Effect, Exactly, add};
 use crate::intent::fence::{affinity_in_use, observed_generation};
 use crate::intent::fight::removal_changes;
 use crate::intent::pin;
+use crate::intent::placement::keeps_target;
 use crate::intent::proof::{Healthy, NotProved};
 use crate::intent::record::digest;
+use cutover_karmada::meta;
 use cutover_karmada::name::ClusterName;
-use cutover_karmada::{ResourceBinding, meta};
 
 impl Operation<'_> {
     /// Committed: the source is taken out, the held-back template goes in, fence and pin come down. Never undone.
@@ -367,14 +368,6 @@ impl Operation<'_> {
             .as_ref()
             .map_or(RollBackStage::Begun, |back| back.stage))
     }
-}
-
-/// A binding that no policy claims any more is none of the scheduler's.
-pub(in crate::intent) fn is_scheduled(binding: &ResourceBinding) -> bool {
-    let labels = binding.metadata.labels.iter().flatten();
-    labels
-        .into_iter()
-        .any(|(label, value)| meta::CLAIMED_BY.contains(&label.as_str()) && !value.is_empty())
 }
 
 fn end_of(status: &MigrationStatus, now: jiff::Timestamp) -> MigrationStatus {

@@ -4,11 +4,11 @@ use std::time::Duration;
 
 use jiff::SignedDuration;
 
-use super::preflight::tainted;
 use super::roll_back::PATIENCE;
 use super::{GoBack, Interrupt, Next, Operation, Phase, go_back};
 use crate::api::{Fact, InGit};
 use crate::intent::custody::LAPSE;
+use crate::intent::placement::tainted;
 use crate::intent::proof::{Healthy, Held, NotProved, Stopped};
 use crate::intent::record::Record;
 use cutover_karmada::name::ClusterName;

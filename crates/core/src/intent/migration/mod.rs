@@ -18,7 +18,6 @@ mod lapse;
 mod lookup;
 mod lost;
 mod needs;
-pub mod orphan;
 mod other_managers;
 mod own_handle;
 mod pause;
@@ -39,8 +38,6 @@ mod words;
 pub use needs::{involved, needs, wants_canary, wants_policies, wants_record};
 pub use words::asks_for_nodes;
 
-pub(super) use finish::is_scheduled;
-pub(super) use preflight::binding_findings;
 pub(crate) use preflight::two_writers;
 
 use std::cell::RefCell;
@@ -56,7 +53,6 @@ use super::record;
 use super::snapshot::Snapshot;
 use admission::FENCE_CONDITION;
 use other_managers::HELD_CONDITION;
-pub(in crate::intent) use preflight::keeps_target;
 
 use crate::api::{
     Condition, ConditionStatus, ENDED_FORMAT, Fact, Finding, InGit, Journal, Migration, MigrationSpec,

@@ -6,8 +6,7 @@ use serde_json::Value;
 use super::{Interrupt, Operation};
 use crate::api::{Finding, HeldPolicy};
 use crate::intent::other_managers::{Account, account, last_writer};
-use crate::intent::record::digest;
-use crate::intent::rollout::versions::content;
+use crate::intent::record::{content, digest};
 use crate::intent::seen::NotKnown;
 
 /// Whether all who apply the template are kept from changing it until the move is over.

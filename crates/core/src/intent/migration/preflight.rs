@@ -1,22 +1,17 @@
 //! Before the first effect: gates, and every reason why the move could fail. Nothing is written but the journal.
 
 mod findings;
-mod placement;
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use serde_json::Value;
 
-pub(super) use findings::PRESERVED;
-pub(in crate::intent) use findings::binding_findings;
 pub(crate) use findings::two_writers;
 use findings::{
     policy_finding, profile_findings, query_findings, requirement_findings, successor_finding,
     target_findings, twin_finding,
 };
-pub(in crate::intent) use placement::keeps_target;
-pub(super) use placement::tainted;
 
 use super::other_managers::fingerprint;
 use super::token::UNSEEN;
@@ -24,11 +19,13 @@ use super::{Interrupt, Next, Operation, Phase};
 use crate::api::{
     BindingId, ClaimOwner, Fact, Finding, Journal, StepRecord, TemplateChange, WaitCode, WorkloadProfile,
 };
+use crate::intent::binding::binding_findings;
 use crate::intent::dependencies;
 use crate::intent::effect::{Effect, overlay};
 use crate::intent::fence::{affinity_in_use, identify};
 use crate::intent::misfits;
 use crate::intent::operation::window_ended;
+use crate::intent::placement::keeps_target;
 use crate::intent::proof::{Facts, Healthy};
 use crate::intent::record::digest;
 use crate::intent::rivals;

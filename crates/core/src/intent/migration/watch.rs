@@ -4,11 +4,10 @@
 //! of one process (`reconcile::intents::soak`). It is not journaled, so that nobody takes over what another one saw.
 
 use super::{Input, Interrupt, Operation, Phase, go_back, step};
-use crate::api::{OnFailure, quoted};
+use crate::api::OnFailure;
 use crate::intent::check;
 use crate::intent::proof::{Healthy, NotProved};
-use crate::intent::warnings::WARNS_AFTER;
-use crate::redact;
+use crate::intent::warnings::{WARNS_AFTER, shortened};
 use cutover_karmada::name::ClusterName;
 
 /// How many characters of somebody else's message are passed on.
@@ -231,21 +230,6 @@ fn operators_error(copy: &serde_json::Value) -> Option<String> {
 /// The first line of what somebody else says, without secrets, and not more of it than a status bears.
 fn brief(text: &str) -> String {
     shortened(text, LONGEST)
-}
-
-/// The same, at most so many characters.
-pub(in crate::intent) fn shortened(text: &str, longest: usize) -> String {
-    let text = redact::text(text);
-    let line = text.trim().lines().next().unwrap_or_default();
-    let mut brief: String = line
-        .chars()
-        .filter(|letter| !letter.is_control())
-        .take(longest)
-        .collect();
-    if brief.len() < line.len() {
-        brief.push('…');
-    }
-    quoted(&brief).into_owned()
 }
 
 #[cfg(test)]

@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use super::{Interrupt, Operation};
 use crate::api::{Assumption, Fact, MigrationSpec, MigrationStatus, Offer, UsedWord};
-use crate::intent::snapshot::Pod;
+use crate::intent::member::Pod;
 use cutover_karmada::name::ClusterName;
 
 const SOMEBODY: &str = "a person";

@@ -5,7 +5,6 @@
 
 mod bound;
 mod children;
-mod choose;
 mod cordon;
 mod ending;
 mod evict;
@@ -25,10 +24,8 @@ use serde::de::DeserializeOwned;
 use serde_json::Value;
 
 pub use bound::{AT_ONCE, LISTED};
-pub use choose::{Headroom, WorkloadToPlace, emptied};
 pub use cordon::taint_key;
-pub use evict::{Evicting, Ground, undo};
-pub(in crate::intent) use evict::{divides, fits, static_weight};
+pub use evict::{Evicting, Ground};
 pub use survey::{Candidate, Chosen, Judged, Survey, judge, name_of, place};
 
 use super::Step;

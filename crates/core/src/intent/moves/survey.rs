@@ -4,11 +4,11 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use serde_json::Value;
 
-use super::choose::{Headroom, WorkloadToPlace};
 use super::{NotKnown, Snapshot};
 use crate::api::{
     Finding, Means, Move, MoveState, MovesSpec, OWN_NAMESPACE, Stay, WorkloadName, WorkloadProfile,
 };
+use crate::intent::headroom::{Headroom, WorkloadToPlace};
 use crate::profile::{self, Profile};
 use cutover_karmada::name::{ClusterName, Gvk, ObjectKey};
 use cutover_karmada::{LabelSelector, Placement, ResourceBinding};

@@ -3,6 +3,7 @@ use std::collections::BTreeSet;
 use serde_json::{Value, json};
 
 use super::*;
+use crate::intent::proof::{Sole, Stateless};
 use cutover_karmada::{Cluster, ClusterOverridePolicy, ClusterSpec, overrides};
 
 fn pin(writer: Option<&str>) -> Pin {

@@ -1,8 +1,8 @@
 use serde_json::json;
 
 use super::super::seen::Seen;
-use super::super::snapshot::Pod;
 use super::*;
+use crate::intent::member::Pod;
 
 const MARKER: &str = "uid.1.2";
 

@@ -3,12 +3,13 @@
 use serde_json::Value;
 
 use super::goal::Goal;
-use super::versions::{applied_by, content, revision_name, trimmed};
+use super::versions::{applied_by, revision_name, trimmed};
 use super::{Interrupt, Operation, Phase};
 use crate::api::{
     BindingId, HeldBack, PinState, RolloutJournal, SYNC_MANAGER, WaitCode, WorkloadProfileSpec,
 };
 use crate::intent::effect::Effect;
+use crate::intent::record::content;
 use crate::intent::rivals;
 use crate::profile::{self, Profile};
 use cutover_karmada::{DispatchSuspension, meta};

@@ -2,11 +2,11 @@
 
 use super::goal::Goal;
 use super::pin::PIN_TAKEN_AWAY;
-use super::versions::content;
 use super::{Finding, Interrupt, Operation, Phase, Wait};
 use crate::api::{HeldBack, OnRolloutFailure, WaitCode, Wave};
 use crate::intent::custody;
 use crate::intent::effect::{Effect, Exactly};
+use crate::intent::record::content;
 use cutover_karmada::meta;
 use cutover_karmada::name::ClusterName;
 

@@ -30,12 +30,13 @@ use super::custody;
 use super::operation::{self, Kind, Next, Outcome, Wait};
 use super::other_managers::OtherManager;
 use super::seen::{NotKnown, Seen};
-use super::snapshot::{Member, Sampled};
 use super::warnings::{WARNS_AFTER, Warned};
 use crate::api::{
     Finding, Rollout, RolloutCluster, RolloutClusterState as State, RolloutPhase as Phase, RolloutRevision,
     RolloutSpec, RolloutStatus, watched,
 };
+use crate::intent::check::Sampled;
+use crate::intent::member::Member;
 use cutover_karmada::name::{ClusterName, ObjectKey};
 
 /// How soon everything is looked at again at the latest, whatever is heard: while something is expected, and while only a person

@@ -3,11 +3,12 @@
 use serde_json::Value;
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::versions::{Keep, content};
+use super::versions::Keep;
 use super::{Interrupt, Operation, PATIENCE};
 use crate::api::{Finding, PinnedRule};
 use crate::intent::custody::{self, Custody, Guest, Patience, Standing, Terms};
 use crate::intent::pin::{self, Pin, Rule, Says};
+use crate::intent::record::content;
 use cutover_karmada::ResourceBinding;
 use cutover_karmada::name::ClusterName;
 

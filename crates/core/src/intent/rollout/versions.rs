@@ -8,17 +8,9 @@ use crate::api::{PatchOp, PinnedRule, RolloutRevision};
 use crate::intent::control_plane::Overrides;
 use crate::intent::effect::overlay_from_any;
 use crate::intent::fight::others;
-use crate::intent::record::digest;
+use crate::intent::record::{content, digest};
 use cutover_karmada::name::ClusterName;
 use cutover_karmada::{Cluster, overrides};
-
-/// What an object is made of beside its name: everything but metadata and status.
-pub fn content(object: &Value) -> Value {
-    let fields = object.as_object().into_iter().flatten();
-    let is_content = |name: &str| !matches!(name, "apiVersion" | "kind" | "metadata" | "status");
-    let kept = fields.filter(|(name, _)| is_content(name));
-    Value::Object(kept.map(|(name, value)| (name.clone(), value.clone())).collect())
-}
 
 /// Returns the name of a revision: the same content has the same.
 pub fn revision_name(content: &Value) -> String {

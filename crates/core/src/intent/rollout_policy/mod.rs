@@ -6,7 +6,6 @@
 //! decided on.
 
 mod notes;
-mod select;
 mod turns;
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -15,7 +14,6 @@ use std::time::Duration;
 
 use serde_json::json;
 
-pub use select::{Labels, Selected, labels};
 use turns::Candidate;
 
 use super::effect::{Effect, Exactly, add};

@@ -5,12 +5,13 @@ use std::collections::{BTreeMap, BTreeSet};
 use serde_json::json;
 
 use super::predict::{Before, predicted};
-use super::{Interrupt, LATER, Next, Operation, Phase, SELDOM, replicas_of, suspension_name};
+use super::{Interrupt, LATER, Next, Operation, Phase, SELDOM, suspension_name};
 use crate::api::{self, Finding, Suspension, SuspensionPhase};
 use crate::intent::custody;
 use crate::intent::effect::Effect;
 use crate::intent::fence::observed_generation;
 use crate::intent::pin;
+use crate::intent::replicas::replicas_of;
 use cutover_karmada::name::ClusterName;
 use cutover_karmada::{ClusterOverridePolicy, OverridePolicy, Placement, meta, overrides};
 
@@ -300,11 +301,6 @@ impl Operation<'_> {
         namespaced.retain(|policy| policy.metadata.name.as_deref() != Some(&name));
         Ok((all.cluster_wide.to_vec(), namespaced))
     }
-}
-
-/// Returns what a placement says, as a digest.
-pub(super) fn placement_digest(placement: Option<&Placement>) -> String {
-    crate::intent::record::digest(&json!(placement))
 }
 
 /// Returns how many replicas there are in all.

@@ -5,7 +5,7 @@ use serde_json::{Value, json};
 use super::{Interrupt, Next, Operation, Phase};
 use crate::api::{Barrier, Fence};
 use crate::intent::custody::Scheduler;
-use crate::intent::effect::{Effect, add, remove, test};
+use crate::intent::effect::{Effect, add, exactly, remove, test};
 use crate::intent::{admission, fence};
 use cutover_karmada::EvictionTask;
 use cutover_karmada::name::ClusterName;
@@ -140,7 +140,7 @@ impl<'a> Operation<'a> {
         }
         Err(Interrupt::Act(vec![Effect::PatchBinding {
             why,
-            binding: fence::exactly(binding),
+            binding: exactly(binding),
             patch,
             rehearse,
         }]))

@@ -24,7 +24,7 @@ use jiff::{SignedDuration, Timestamp};
 use serde_json::Value;
 
 pub use moves::goals;
-pub use room::{CapacityProof, Count, Side};
+pub use room::{CapacityProof, Side};
 pub(crate) use validate::two_writers;
 pub use validate::validate;
 pub use warned::troubled;
@@ -34,6 +34,7 @@ use super::admission;
 use super::control_plane::{ControlPlane, Needs};
 use super::operation::{self, Kind, Outcome, Wait};
 use super::other_managers::OtherManager;
+use super::replicas::Count;
 use super::scalers::Scaler;
 use super::seen::{NotKnown, Seen};
 use super::warnings::Warned;
@@ -224,16 +225,6 @@ impl Kind for ReplicaShift {
 /// Returns the name of the Suspension that a shift asks for afterwards.
 pub fn suspension_name(shift: &str) -> String {
     format!("{shift}-suspends")
-}
-
-/// Returns how many replicas an object asks for; Kubernetes takes one where none is said.
-pub fn replicas_of(object: &Value) -> Option<u32> {
-    match object.pointer("/spec/replicas") {
-        None | Some(Value::Null) => Some(1),
-        Some(replicas) => replicas
-            .as_u64()
-            .and_then(|replicas| u32::try_from(replicas).ok()),
-    }
 }
 
 impl<'a> Operation<'a> {

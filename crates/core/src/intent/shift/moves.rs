@@ -1,9 +1,10 @@
 //! The steps: more there until all of it is ready, then fewer here, as far as there is room.
 
-use super::preflight::{AUTOSCALED, autoscaled};
 use super::{Interrupt, Next, Operation, Phase, Side};
-use crate::api::{ReplicaShiftSpec, TimeSpan, WaitCode, percent_of};
+use crate::api::{Finding, ReplicaShiftSpec, TimeSpan, WaitCode, percent_of};
 use crate::intent::scalers::Scaler;
+
+const AUTOSCALED: &str = "Autoscaled";
 
 /// How many steps the status tells of.
 const MOST: usize = 60;
@@ -154,6 +155,15 @@ pub fn goals(spec: &ReplicaShiftSpec, amount: u32) -> Vec<u32> {
     let last = last_goal(spec, amount);
     let next = |goal: &u32| (*goal < last).then(|| next_goal(spec, *goal, amount));
     std::iter::successors(Some(next_goal(spec, 0, amount)), next).collect()
+}
+
+/// Says of what scales the workload by itself why it can't stay.
+pub(super) fn autoscaled(scaler: &Scaler) -> Finding {
+    Finding::new(
+        AUTOSCALED,
+        format!("{scaler} sets the replicas of the workload, and would undo the shift"),
+        "remove it for the duration of the shift; spec.floor keeps the capacity meanwhile",
+    )
 }
 
 #[cfg(test)]

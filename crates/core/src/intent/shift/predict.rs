@@ -3,7 +3,9 @@
 
 use std::collections::BTreeMap;
 
-use super::end::placement_digest;
+use serde_json::json;
+
+use crate::intent::record;
 use cutover_karmada::name::ClusterName;
 use cutover_karmada::{Cluster, ClusterAffinity, Placement, ResourceBindingSpec};
 
@@ -80,6 +82,11 @@ pub fn predicted(
     Ok(fitting.into_iter().map(|name| (name.clone(), replicas)).collect())
 }
 
+/// Returns what a placement says, as a digest.
+pub(super) fn placement_digest(placement: Option<&Placement>) -> String {
+    record::digest(&json!(placement))
+}
+
 /// Returns the clusters that the scheduler may take; a taint against what is new counts for nothing where it is already.
 fn fitting<'a>(
     placement: &Placement,
@@ -124,7 +131,7 @@ fn weighed(
 
 #[cfg(test)]
 mod tests {
-    use serde_json::{Value, json};
+    use serde_json::Value;
 
     use super::*;
 

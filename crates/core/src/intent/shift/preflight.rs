@@ -5,17 +5,19 @@ use std::collections::BTreeMap;
 use jiff::SignedDuration;
 use serde_json::Value;
 
-use super::end::{placement_digest, total};
+use super::end::total;
 use super::fence::is_kept;
-use super::moves::next_goal;
+use super::moves::{autoscaled, next_goal};
+use super::predict::placement_digest;
 use super::validate::{two_writers, validate};
-use super::{Interrupt, Next, Operation, Phase, Side, replicas_of, suspension_name};
+use super::{Interrupt, Next, Operation, Phase, Side, suspension_name};
 use crate::api::{BindingId, Fence, Finding, PinState, ReplicaShiftSpec, ShiftJournal, WaitCode};
+use crate::intent::holders::{Holders, is_own};
 use crate::intent::operation::window_ended;
 use crate::intent::other_managers::account;
+use crate::intent::replicas::replicas_of;
 use crate::intent::rivals;
 use crate::intent::scalers::Scaler;
-use crate::intent::suspension::{Holders, is_own};
 use crate::profile::needs_cluster;
 use cutover_karmada::name::ClusterName;
 use cutover_karmada::{Cluster, ResourceBinding, ResourceBindingSpec, SyncMode, meta};
@@ -503,17 +505,6 @@ fn binding_id(binding: &ResourceBinding) -> Result<BindingId, Interrupt> {
 fn text(value: &Value, pointer: &str) -> String {
     let text = value.pointer(pointer).and_then(Value::as_str);
     text.unwrap_or_default().to_owned()
-}
-
-pub(super) const AUTOSCALED: &str = "Autoscaled";
-
-/// Says of what scales the workload by itself why it can't stay.
-pub(super) fn autoscaled(scaler: &Scaler) -> Finding {
-    Finding::new(
-        AUTOSCALED,
-        format!("{scaler} sets the replicas of the workload, and would undo the shift"),
-        "remove it for the duration of the shift; spec.floor keeps the capacity meanwhile",
-    )
 }
 
 /// A copy that Karmada has evicted, and keeps, gets nothing any more.

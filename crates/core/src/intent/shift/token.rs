@@ -4,11 +4,12 @@ use std::collections::BTreeMap;
 
 use serde_json::{Value, json};
 
-use super::{CapacityProof, Interrupt, Operation, PATIENCE, Side, replicas_of};
+use super::{CapacityProof, Interrupt, Operation, PATIENCE, Side};
 use crate::api::{MARKER_ANNOTATION, PatchOp};
 use crate::intent::custody::{self, Custody, Patience, Standing, Terms};
 use crate::intent::effect::{Effect, Exactly};
 use crate::intent::pin::{self, Pin, Place, Rule, Says};
+use crate::intent::replicas::replicas_of;
 use crate::intent::seen::NotKnown;
 use crate::profile::{self, Profile};
 use cutover_karmada::name::ClusterName;

@@ -2,8 +2,9 @@
 
 use jiff::Timestamp;
 
-use super::{Count, Phase, Snapshot};
+use super::{Phase, Snapshot};
 use crate::api::ReplicaShiftStatus;
+use crate::intent::replicas::Count;
 use crate::intent::warnings::WARNS_AFTER;
 use cutover_karmada::name::ClusterName;
 

@@ -2,8 +2,9 @@
 
 use super::hold::managers;
 use super::pin::why_not;
-use super::{Holders, Interrupt, Operation, carries, listed, names, workload};
+use super::{Interrupt, Operation, carries, listed, names, workload};
 use crate::api::{Finding, PolicyName};
+use crate::intent::holders::Holders;
 use cutover_karmada::{DispatchSuspension, PropagationPolicy, ResourceBinding};
 
 impl Operation<'_> {

@@ -4,9 +4,10 @@ use std::collections::BTreeSet;
 
 use serde_json::{Value, json};
 
-use super::{AT_ONCE, Holders, Interrupt, NotKnown, Operation, Phase, binding_id, covered, workload};
+use super::{AT_ONCE, Interrupt, NotKnown, Operation, Phase, binding_id, covered, workload};
 use crate::api::{Contested, Finding, PolicyName, SuspensionSpec};
 use crate::intent::effect::{Effect, Exactly};
+use crate::intent::holders::Holders;
 use crate::intent::owners;
 use cutover_karmada::name::ClusterName;
 use cutover_karmada::{PropagationPolicy, ResourceBinding};

@@ -11,7 +11,6 @@ mod contest;
 mod ending;
 mod held;
 mod hold;
-mod holders;
 mod keep;
 mod notes;
 mod pin;
@@ -27,13 +26,13 @@ use serde_json::Value;
 pub use about::about;
 pub use contest::Contest;
 pub use hold::{binding_without_dead, policy_without_dead};
-pub use holders::{Holder, Holders};
 pub use keep::{is_holdable, without_pin};
 
 use super::Step;
 use super::control_plane::ControlPlane;
 use super::custody;
 use super::effect::Effect;
+use super::holders::is_own;
 use super::operation::{self, Kind, Next, Outcome};
 use super::seen::{NotKnown, Seen};
 use crate::api::{
@@ -137,19 +136,6 @@ pub fn covered(spec: &SuspensionSpec, binding: &ResourceBinding) -> Vec<ClusterN
 /// Returns whether a policy can carry the suspension of one workload: it can select no other, and what it says arrives.
 pub fn carries(policy: &PropagationPolicy, workload: &WorkloadRef) -> bool {
     is_own(policy, workload) && policy.spec.activation_preference.as_deref() != Some("Lazy")
-}
-
-/// Returns whether a policy can select one object alone, and it is this one.
-pub fn is_own(policy: &PropagationPolicy, workload: &WorkloadRef) -> bool {
-    match policy.spec.resource_selectors.as_slice() {
-        [only] => {
-            let one_namespace = policy.metadata.namespace.is_some() || !only.namespace.is_empty();
-            (only.api_version == workload.api_version && only.kind == workload.kind)
-                && only.name == workload.name
-                && one_namespace
-        }
-        _ => false,
-    }
 }
 
 type Operation<'a> = operation::Operation<'a, Suspension>;

@@ -8,7 +8,7 @@ use serde::Deserialize;
 use serde_json::{Map, Value};
 
 use super::super::json_type::{Type, listed};
-use super::super::schema::{MOST_VIOLATIONS, Problem, Violation, quotes, type_of};
+use crate::schema::{MOST_VIOLATIONS, Problem, Violation, quotes, type_of};
 
 /// The kinds of one API version by name, each with its form.
 type Kinds = BTreeMap<&'static str, Form>;

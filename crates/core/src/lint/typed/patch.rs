@@ -6,8 +6,8 @@ use super::place::{At, Place};
 use super::{Fault, Placed, What};
 use crate::api::{PatchOp, WorkloadProfileSpec};
 use crate::lint::json_type::{Type, listed};
-use crate::lint::nearest::did_you_mean;
-use crate::lint::schema::{quotes, type_of};
+use crate::schema::{quotes, type_of};
+use cutover_base::nearest::did_you_mean;
 
 pub(super) fn faults(spec: &WorkloadProfileSpec, root: &At<'_>) -> Vec<Placed> {
     let lists = [

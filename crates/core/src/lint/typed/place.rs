@@ -5,7 +5,7 @@ use serde_json::Value;
 use super::Fault;
 use crate::lint::json_type::{Type, listed};
 use crate::lint::kubernetes::{self, Form};
-use crate::lint::schema::Schemas;
+use crate::schema::Schemas;
 
 /// Where a path through an object leads.
 #[derive(Clone, Copy, Debug)]

@@ -13,7 +13,8 @@ use crate::report::fold::{Alike, folded};
 use crate::report::plain::plain_words;
 use crate::report::summary::Summary;
 use crate::report::told::{BAD, BUSY, GOOD, NAME, QUIET, finding_line, styled};
-use crate::report::{by_urgency, duration, instant, next};
+use crate::report::{by_urgency, next};
+use crate::units::{brief, duration, instant};
 
 /// How many parts of an intent are shown: workloads, clusters, questions.
 const PARTS: usize = 8;
@@ -302,7 +303,7 @@ fn wide_row(one: &Summary, layout: &Layout) -> Vec<String> {
 impl Layout {
     /// Returns words as they are shown: whole only on request.
     pub(super) fn words(&self, text: &str) -> String {
-        let text = super::super::brief(text);
+        let text = brief(text);
         spelt(&if self.verbose { text } else { plain_words(&text) })
     }
 }

@@ -12,7 +12,8 @@ use crate::report::account::{next, reason};
 use crate::report::copies::WorkloadKey;
 use crate::report::summary::Summary;
 use crate::report::told::{BAD, BUSY, step_line_until, styled};
-use crate::report::{duration, instant, next as following, route, status};
+use crate::report::{next as following, route, status};
+use crate::units::{duration, instant};
 
 /// Where what is said of a step begins.
 const EVIDENCE: usize = 26;

@@ -5,10 +5,10 @@ use anstyle::Style;
 use super::Layout;
 use super::intents::ago;
 use super::lines::{Line, table};
-use crate::report::instant;
 use crate::report::reconciler::{SyncSummaries, SyncSummary};
 use crate::report::snapshot::{LeftSnapshot, NAMED, SyncSnapshot};
 use crate::report::told::{BAD, BUSY, HINT, NAME, QUIET, styled};
+use crate::units::instant;
 use cutover_karmada::name::Revision;
 
 /// Adds the syncs, and what they left behind.

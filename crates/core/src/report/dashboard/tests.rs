@@ -536,7 +536,7 @@ fn a_line_an_intent_has_more_columns() {
 fn the_words_for_programs_have_what_runs_where() {
     let document: Value = serde_json::from_str(&all().json().unwrap()).unwrap();
     let schema = schemars::schema_for!(crate::report::Snapshot).to_value();
-    let found = crate::lint::schema::violations(&document, &schema);
+    let found = crate::schema::violations(&document, &schema);
     assert!(found.is_empty(), "{found:?}");
     let web = &document["workloads"][0];
     assert_eq!(

@@ -4,7 +4,8 @@ use super::{Headlines, Item, Known, Rank};
 use crate::api::{Intent, Migration, Phase, RolloutPhase, Standing, SuspensionPhase, WaitCode};
 use crate::report::account::reason;
 use crate::report::summary::Summary;
-use crate::report::{Outcome, Overview, brief, instant, names, place, status};
+use crate::report::{Outcome, Overview, names, place, status};
+use crate::units::{brief, instant};
 
 impl Headlines {
     pub(super) fn migrations(&mut self, overview: &Overview) {

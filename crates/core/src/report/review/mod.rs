@@ -26,7 +26,7 @@ pub use moves::{Move, Neighbours, Preview, Template, Verdict};
 pub use reach::{Effect, Fate, PolicyChange, Reach};
 
 use super::annotations::{Annotation, Level, plan_annotations, with_hint};
-use crate::lint::{Finding, Severity};
+use crate::finding::{Finding, Severity};
 use crate::plan::{Action, Change, Forecast, Outcome, View};
 use blockers::Blocker;
 use links::Places;

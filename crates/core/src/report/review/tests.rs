@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 
 use super::*;
 use crate::api::{self, Migration};
-use crate::lint::Code;
+use crate::finding::Code;
 use crate::manifest::{Limits, Source, parse};
 use crate::plan::{Change, ChangeSet, ForecastMove};
 use cutover_karmada::name::{ClusterName, Location, ObjectKey};

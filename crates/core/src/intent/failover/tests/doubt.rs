@@ -9,7 +9,7 @@ use super::scene::{
     EARLY, EAST, LATE, Scene, WEST, approve, binding, cut_off, held, lost, member, refused, running, seen,
 };
 use crate::api::{FailoverGate, FailoverPhase as Phase, OldCopy, StateSource};
-use crate::intent::snapshot::{Member, Pod};
+use crate::intent::member::{Member, Pod};
 
 const NODE: &str = "node-1";
 

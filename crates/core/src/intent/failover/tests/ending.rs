@@ -7,7 +7,7 @@ use crate::api::{ConditionStatus, FailoverGate, FailoverPhase as Phase, Fence};
 use crate::intent::{Effect, fence};
 
 /// It runs in east, the plan is deleted, and a copy of before is in west.
-fn deleted(west: crate::intent::snapshot::Member) -> Scene {
+fn deleted(west: crate::intent::member::Member) -> Scene {
     let mut scene = Scene::guarding();
     let old = json!({"attempt": 1, "since": scene.now, "identity": "uid-of-west/west"});
     scene

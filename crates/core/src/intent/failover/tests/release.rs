@@ -7,7 +7,7 @@ use serde_json::json;
 use super::scene::{EARLY, EAST, LATE, Scene, WEST, held, lost, member, running, seen, work};
 use crate::api::{Capture, ClaimOwner, FailoverPhase as Phase, LeaseSeen, SecretHandles, reference};
 use crate::intent::failover::{Borrower, Snapshot, troubled};
-use crate::intent::snapshot::Pod;
+use crate::intent::member::Pod;
 use crate::intent::warnings::Warned;
 use crate::intent::{Effect, Seen};
 
@@ -50,7 +50,7 @@ const EVIDENCE: [Blind; 11] = [
     }),
 ];
 
-fn of<'a>(snapshot: &'a mut Snapshot, cluster: &str) -> &'a mut crate::intent::snapshot::Member {
+fn of<'a>(snapshot: &'a mut Snapshot, cluster: &str) -> &'a mut crate::intent::member::Member {
     snapshot.around.members.get_mut(&cluster.into()).unwrap()
 }
 

@@ -10,7 +10,7 @@ use super::super::{Input, Operation, Snapshot, step};
 use crate::api::{Claim, FailoverPhase, FailoverPlanSpec, FailoverPlanStatus, MARKER_ANNOTATION, claim_name};
 use crate::intent::control_plane::{ControlPlane, Overrides};
 use crate::intent::effect::Effect;
-use crate::intent::snapshot::{Member, Pod};
+use crate::intent::member::{Member, Pod};
 use crate::intent::{Read, Seen, Step, Trouble};
 use cutover_karmada::name::{ClusterName, ObjectKey};
 use cutover_karmada::{Cluster, OverridePolicy, ResourceBinding, Work, meta};

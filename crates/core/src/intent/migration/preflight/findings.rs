@@ -5,54 +5,14 @@ use std::collections::BTreeMap;
 use serde_json::Value;
 
 use crate::api::{Finding, MigrationSpec, PatchOp, Strategy, WorkloadProfileSpec};
+use crate::intent::binding::preserved;
+use crate::intent::check::Sampled;
 use crate::intent::pin;
 use crate::intent::seen::{NotKnown, Seen};
-use crate::intent::snapshot::{OwnPolicy, Sampled, Successor};
+use crate::intent::snapshot::{OwnPolicy, Successor};
 use crate::profile::{self, Profile};
 use cutover_karmada::name::ClusterName;
-use cutover_karmada::{Cluster, ResourceBindingSpec, meta};
-
-/// The code of the finding that a policy keeps what leaves its clusters.
-pub(in crate::intent::migration) const PRESERVED: &str = "PreserveResources";
-
-pub(in crate::intent) fn binding_findings(binding: &ResourceBindingSpec) -> Vec<Finding> {
-    let mut findings = Vec::new();
-    if !binding.graceful_eviction_tasks.is_empty() {
-        findings.push(Finding::new(
-            "EvictionRunning",
-            "Karmada is evicting the workload from a cluster",
-            "wait until the eviction has ended",
-        ));
-    }
-    if !binding.required_by.is_empty() {
-        findings.push(Finding::new(
-            "Required",
-            "another workload keeps this one in its clusters as a dependency",
-            "move the workload that depends on it",
-        ));
-    }
-    if binding.scheduling_suspended() {
-        findings.push(Finding::new(
-            "SchedulingSuspended",
-            "another client has suspended the scheduling of this workload",
-            "end that suspension first: it would be lifted at the end of the migration",
-        ));
-    }
-    let dispatch = binding.suspension.as_ref().map(|suspension| &suspension.dispatch);
-    if dispatch.is_some_and(|dispatch| {
-        dispatch.dispatching == Some(true) || dispatch.dispatching_on_clusters.is_some()
-    }) {
-        findings.push(Finding::new(
-            "DispatchingSuspended",
-            "another client has suspended the dispatching of this workload",
-            "end that suspension first: no pin would reach the members",
-        ));
-    }
-    if binding.preserve_resources_on_deletion == Some(true) {
-        findings.push(preserved());
-    }
-    findings
-}
+use cutover_karmada::{Cluster, meta};
 
 /// A policy that has it and has not come to the binding yet, or comes with the move.
 pub(super) fn policy_finding(policy: &OwnPolicy) -> Option<Finding> {
@@ -67,14 +27,6 @@ pub(super) fn policy_finding(policy: &OwnPolicy) -> Option<Finding> {
 pub(super) fn successor_finding(successor: &Successor) -> Option<Finding> {
     let preserves = successor.spec.preserve_resources_on_deletion == Some(true);
     preserves.then(preserved)
-}
-
-fn preserved() -> Finding {
-    Finding::new(
-        PRESERVED,
-        "preserveResourcesOnDeletion would leave the source's copy running, unmanaged",
-        "remove preserveResourcesOnDeletion from the policy for the duration of the move",
-    )
 }
 
 pub(super) fn target_findings(spec: &crate::api::MigrationSpec, cluster: Option<&Cluster>) -> Vec<Finding> {

@@ -2,15 +2,17 @@
 
 use std::collections::BTreeMap;
 
-use serde_json::Value;
+use serde_json::{Value, json};
 
 use super::Evicting;
-use super::judge::divides;
 use crate::api::Check;
 use crate::intent::Read;
 use crate::intent::check;
+use crate::intent::effect::{Effect, Exactly, add, exactly, test};
+use crate::intent::eviction::{TASKS, same};
+use crate::intent::placement::divides;
 use crate::intent::proof::{Facts, Healthy, NotProved};
-use crate::intent::shift::{Count, replicas_of};
+use crate::intent::replicas::{Count, replicas_of};
 use crate::profile::Profile;
 use cutover_karmada::name::ClusterName;
 use cutover_karmada::{ResourceBinding, Work, meta};
@@ -207,4 +209,25 @@ fn counted(template: &Value) -> Option<u32> {
     let kind = template["kind"].as_str()?;
     let counts = group == "apps" && matches!(kind, "Deployment" | "StatefulSet");
     counts.then(|| replicas_of(template)).flatten()
+}
+
+/// Lets Karmada remove the copy. Nothing at all may have changed since the others were seen to be enough.
+pub(super) fn confirm(binding: &ResourceBinding, task: usize, mark: &str, enough: &Enough) -> Effect {
+    let path = format!("{TASKS}/{task}");
+    let patch = vec![
+        same(binding),
+        test(&format!("{path}/fromCluster"), json!(enough.without())),
+        test(&format!("{path}/message"), json!(mark)),
+        add(&format!("{path}/suppressDeletion"), json!(false)),
+    ];
+    let binding = Exactly {
+        resource_version: binding.metadata.resource_version.clone(),
+        ..exactly(binding)
+    };
+    Effect::PatchBinding {
+        why: "let the copy go",
+        binding,
+        patch,
+        rehearse: false,
+    }
 }

@@ -3,9 +3,10 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::super::choose::Headroom;
 use super::super::survey::Candidate;
 use crate::api::{CORDON_PREFIX, Finding};
+use crate::intent::headroom::Headroom;
+use crate::intent::placement::{divides, fits, kept_away, static_weight};
 use cutover_karmada::name::ClusterName;
 use cutover_karmada::{
     Cluster, ClusterAffinity, Placement, ResourceBinding, ResourceBindingSpec, SpreadConstraint, Taint, meta,
@@ -403,36 +404,6 @@ fn affinity_in_use<'a>(
     Ok(Some(&term.affinity))
 }
 
-/// Returns whether the scheduler's filters let a cluster pass. Where it is already, neither taints nor kinds count.
-pub(in crate::intent) fn fits(
-    spec: &ResourceBindingSpec,
-    placement: &Placement,
-    affinity: Option<&ClusterAffinity>,
-    name: &ClusterName,
-    cluster: &Cluster,
-) -> bool {
-    let listed = spec.clusters.iter().any(|target| target.name == *name);
-    let (resource, of) = (&spec.resource, &cluster.spec);
-    let has_property = |constraint: &SpreadConstraint| match constraint.spread_by_field.as_str() {
-        "provider" => !of.provider.is_empty(),
-        "region" => !of.region.is_empty(),
-        "zone" => !of.zones.is_empty(),
-        _ => true,
-    };
-    cluster.metadata.deletion_timestamp.is_none()
-        && affinity.is_none_or(|affinity| affinity.matches(cluster))
-        && (listed
-            || (!kept_away(placement, cluster, |_| true)
-                && cluster.serves(&resource.api_version, &resource.kind)))
-        && placement.spread_constraints.iter().all(has_property)
-}
-
-/// Returns whether a taint keeps what isn't there yet from being scheduled to a cluster.
-pub(super) fn kept_away(placement: &Placement, cluster: &Cluster, which: impl Fn(&Taint) -> bool) -> bool {
-    let mut taints = cluster.spec.taints.iter();
-    taints.any(|taint| which(taint) && placement.untolerated_by_scheduler(taint))
-}
-
 fn is_own(taint: &Taint) -> bool {
     taint.key.starts_with(CORDON_PREFIX)
 }
@@ -444,26 +415,6 @@ fn own_taint() -> Taint {
         effect: "NoSchedule".to_owned(),
         ..Taint::default()
     }
-}
-
-/// Returns whether its replicas are divided; what counts none goes to every cluster, whatever its policy says.
-pub fn divides(spec: &ResourceBindingSpec, placement: &Placement) -> bool {
-    let required = spec.rest.get("replicaRequirements");
-    let counts = spec.replicas > 0 || required.is_some_and(|required| !required.is_null());
-    placement.divides() && counts
-}
-
-pub(in crate::intent) fn static_weight(placement: &Placement, cluster: &Cluster) -> i64 {
-    let weights = placement
-        .replica_scheduling
-        .as_ref()
-        .and_then(|scheduling| scheduling.weight_preference.as_ref());
-    let Some(weights) = weights else { return 1 };
-    let matching = weights
-        .static_weight_list
-        .iter()
-        .filter(|weight| weight.target_cluster.matches(cluster));
-    matching.map(|weight| weight.weight).max().unwrap_or_default()
 }
 
 /// Returns how many replicas a cluster has at least when they are divided by Webster's method, whoever wins where two are

@@ -5,7 +5,6 @@
 
 mod enough;
 mod judge;
-mod patch;
 
 use std::borrow::Cow;
 use std::collections::BTreeMap;
@@ -13,28 +12,27 @@ use std::sync::Arc;
 
 use serde_json::Value;
 
-use self::enough::{Enough, Others};
-use self::patch::{confirm, lists, mark, own_task, put_back, put_mark, take_mark_off, take_out};
+use self::enough::{Enough, Others, confirm};
 use super::survey::Candidate;
 use super::{MoveStrategy, Operation};
 use crate::api::{
     Claim, Eviction, EvictionStage as Stage, Means, Move, MoveState, PinState, Share, WorkloadProfile,
     watched,
 };
-use crate::intent::check;
+use crate::intent::check::{self, Sampled};
 use crate::intent::custody::{Custody, Due, Terms};
 use crate::intent::effect::Effect;
+use crate::intent::eviction::{self, lists, mark, own_task, put_back, put_mark, take_mark_off, take_out};
 use crate::intent::fence::identify;
+use crate::intent::member::Member;
+use crate::intent::placement::kept_away;
 use crate::intent::proof::{Facts, Gone, NotProved};
 use crate::intent::seen::{NotKnown, Seen};
-use crate::intent::snapshot::{Member, Sampled};
 use crate::profile::Profile;
 use cutover_karmada::name::ClusterName;
 use cutover_karmada::{OverridePolicy, ResourceBinding, Work};
 
 pub use judge::Ground;
-pub(in crate::intent) use judge::{divides, fits, static_weight};
-pub use patch::undo;
 
 /// What one pass sees of a workload on its way: the claim first, then the binding, then the rest.
 #[derive(Debug)]
@@ -212,7 +210,7 @@ impl<'a, A: MoveStrategy> Step<'_, 'a, A> {
             Some(template) => self.machine.refuses(&self.one, binding, template)?,
             None => Some("its template is gone".to_owned()),
         };
-        let is_marked = patch::mark(binding) == Some(mark.as_str());
+        let is_marked = eviction::mark(binding) == Some(mark.as_str());
         if !as_before || refused.is_some() || !is_marked {
             // It is looked at again, as if nothing had begun: nothing has.
             self.eviction.stage = Stage::Claiming;
@@ -511,7 +509,7 @@ impl<A: MoveStrategy> Operation<'_, A> {
         let cluster = self.snapshot().clusters.get()?.get(from);
         let placement = binding.spec.placement.as_ref();
         Ok(match (cluster, placement) {
-            (Some(cluster), Some(placement)) => judge::kept_away(placement, cluster, |_| true),
+            (Some(cluster), Some(placement)) => kept_away(placement, cluster, |_| true),
             _ => false,
         })
     }

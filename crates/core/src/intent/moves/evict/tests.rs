@@ -5,10 +5,10 @@ use std::collections::{BTreeMap, BTreeSet};
 use serde_json::{Value, json};
 
 use super::judge::Ground;
-use super::patch::{put_back, take_out, undo};
 use crate::api::{Means, Share};
 use crate::intent::effect::Effect;
-use crate::intent::moves::Headroom;
+use crate::intent::eviction::{put_back, take_out, undo};
+use crate::intent::headroom::Headroom;
 use crate::intent::moves::survey::{Candidate, name_of};
 use cutover_karmada::name::ClusterName;
 use cutover_karmada::{Cluster, Placement, ResourceBinding};

@@ -1,4 +1,4 @@
-//! Times and durations as people read them.
+//! Times, durations and uids as people read them.
 
 use jiff::{SignedDuration, Timestamp};
 

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
 use serde_json::{Map, Value, json};
 
-use super::{API_VERSION, GROUP, crds};
+use crate::api::{API_VERSION, GROUP, crds};
 use crate::config::Config;
 use crate::error::Error;
 use crate::plan::Document;
@@ -32,7 +32,7 @@ pub fn json_schemas() -> Result<BTreeMap<String, Value>, Error> {
 }
 
 /// Returns the generated files of a repository of cutover's own: path to content.
-pub fn generated_files() -> Result<BTreeMap<String, String>, Error> {
+pub fn files() -> Result<BTreeMap<String, String>, Error> {
     let mut files = BTreeMap::new();
     for (kind, schema) in json_schemas()? {
         files.insert(format!("schemas/{kind}.json"), format!("{schema:#}\n"));
@@ -149,7 +149,7 @@ mod tests {
     /// `kubectl apply` and Helm read YAML 1.1, and would install another field.
     #[test]
     fn no_field_has_a_name_that_kubectl_reads_as_a_boolean() {
-        for (name, text) in generated_files().unwrap() {
+        for (name, text) in files().unwrap() {
             let wrong = text.lines().map(str::trim).find(|line| {
                 ["y:", "n:", "yes:", "no:", "on:", "off:", "true:", "false:"].contains(&&*line.to_lowercase())
             });

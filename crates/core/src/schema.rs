@@ -10,10 +10,10 @@ use jiff::Timestamp;
 use regex::{Regex, RegexBuilder};
 use serde_json::Value;
 
-use super::nearest::did_you_mean;
-use super::{Code, Finding, kubernetes};
 use crate::api::TimeSpan;
+use crate::finding::{Code, Finding};
 use crate::manifest::{Manifest, Positions};
+use cutover_base::nearest::did_you_mean;
 use cutover_karmada::name::{Gvk, Location};
 
 /// The schemas of kinds, each of the whole object.
@@ -57,13 +57,13 @@ impl Schemas {
     }
 
     /// Returns the schemas of a kind, of every version that is known.
-    pub(super) fn of_kind(&self, group: &str, kind: &str) -> impl Iterator<Item = &Value> {
+    pub(crate) fn of_kind(&self, group: &str, kind: &str) -> impl Iterator<Item = &Value> {
         let custom = self.custom.iter();
         let of_kind = custom.filter(move |(gvk, _)| gvk.group == group && gvk.kind == kind);
         of_kind.map(|(_, schema)| schema)
     }
 
-    pub(super) const fn know_kubernetes(&self) -> bool {
+    pub(crate) const fn know_kubernetes(&self) -> bool {
         self.kubernetes
     }
 
@@ -116,31 +116,8 @@ pub enum Problem {
     },
 }
 
-/// Compares an object with the schema of its kind, if there is one.
-pub(super) fn check(object: &Manifest, schemas: &Schemas, findings: &mut Vec<Finding>) {
-    match schemas.get(&object.gvk) {
-        Some(schema) => {
-            // Identity is checked where objects are read, metadata below; and `status` is the API server's.
-            let is_left = |violation: &Violation| {
-                let top = violation.pointer.split('/').nth(1).unwrap_or_default();
-                matches!(top, "apiVersion" | "kind" | "metadata" | "status")
-            };
-            let finding = |violation: &Violation| {
-                let (kind, path) = (&object.gvk.kind, &object.source.path);
-                (!is_left(violation)).then(|| violation.finding(kind, path, &object.positions))
-            };
-            report(object, &violations(&object.value, schema), finding, findings);
-            if schemas.kubernetes {
-                kubernetes::check_metadata(object, findings);
-            }
-        }
-        None if schemas.kubernetes => kubernetes::check(object, findings),
-        None => {}
-    }
-}
-
 /// Adds the findings about the faults of an object, and says where there may be more of them.
-pub(super) fn report(
+pub(crate) fn report(
     object: &Manifest,
     violations: &[Violation],
     finding: impl Fn(&Violation) -> Option<Finding>,
@@ -543,7 +520,7 @@ fn has_type(value: &Value, schema: &Value) -> bool {
 }
 
 /// Returns what to do about a value that YAML takes for something else than the text that is expected.
-pub(super) fn quotes(value: &Value, expected: &str) -> Option<String> {
+pub(crate) fn quotes(value: &Value, expected: &str) -> Option<String> {
     let is_one_word = matches!(value, Value::Bool(_) | Value::Number(_));
     (is_one_word && expected == "a string").then(|| "put it in quotes".to_owned())
 }
@@ -572,7 +549,7 @@ fn expected(schema: &Value) -> String {
     names.join(" or ")
 }
 
-pub(super) fn type_name(name: &str) -> &'static str {
+pub(crate) fn type_name(name: &str) -> &'static str {
     match name {
         "string" => "a string",
         "integer" => "a whole number",
@@ -584,7 +561,7 @@ pub(super) fn type_name(name: &str) -> &'static str {
     }
 }
 
-pub(super) fn type_of(value: &Value) -> &'static str {
+pub(crate) fn type_of(value: &Value) -> &'static str {
     match value {
         Value::Null => "null",
         Value::Bool(_) => "true or false",

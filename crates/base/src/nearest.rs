@@ -3,7 +3,7 @@
 /// Returns the candidate nearest to a misspelt name, if one is near enough to be worth mentioning.
 ///
 /// ```
-/// # use cutover_core::lint::nearest::nearest;
+/// # use cutover_base::nearest::nearest;
 /// assert_eq!(nearest("clusterAfinity", ["clusterAffinity", "clusterTolerations"]), Some("clusterAffinity"));
 /// assert_eq!(nearest("weather", ["clusterAffinity"]), None);
 /// ```
@@ -26,9 +26,9 @@ pub fn did_you_mean<'a>(name: &str, candidates: impl IntoIterator<Item = &'a str
     nearest(name, candidates).map(|candidate| format!("did you mean {candidate}?"))
 }
 
-/// The number of insertions, deletions, replacements and swaps of neighbours that lead from one to the other, none
-/// of them at a place where another was (optimal string alignment).
-pub(super) fn distance(a: &str, b: &str) -> usize {
+/// Returns the number of insertions, deletions, replacements and swaps of neighbours that lead from one to the other, none of
+/// them at a place where another was (optimal string alignment).
+pub fn distance(a: &str, b: &str) -> usize {
     let (a, b): (Vec<char>, Vec<char>) = (a.chars().collect(), b.chars().collect());
     let mut before: Vec<usize> = Vec::new();
     let mut last: Vec<usize> = (0..=b.len()).collect();

@@ -1,16 +1,18 @@
-//! Whether a placement keeps the workload where a migration brings it.
+//! What a placement makes of a workload: whether it keeps it where it is brought, and which clusters it takes.
 
 use std::collections::BTreeMap;
 
 use crate::api::Finding;
 use cutover_karmada::name::ClusterName;
-use cutover_karmada::{AffinityTerm, Cluster, ClusterAffinity, Placement};
+use cutover_karmada::{
+    AffinityTerm, Cluster, ClusterAffinity, Placement, ResourceBindingSpec, SpreadConstraint, Taint,
+};
 
 /// Whether the placement keeps the workload in the target, and only there, once the scheduler may act again; and with
 /// which group of affinities, where it has groups.
 ///
 /// The scheduler begins with the group that it used last: named before it may act again, it stays with that one.
-pub(in crate::intent) fn keeps_target(
+pub(super) fn keeps_target(
     placement: &Placement,
     to: &ClusterName,
     clusters: &BTreeMap<ClusterName, Cluster>,
@@ -45,7 +47,7 @@ pub(in crate::intent) fn keeps_target(
 
 /// Returns what to say of a cluster that Karmada evicts the workload from. A cluster that only takes nothing new (`NoSchedule`)
 /// takes what is listed there by hand, and keeps it.
-pub(in crate::intent::migration) fn tainted(
+pub(super) fn tainted(
     placement: &Placement,
     to: &ClusterName,
     clusters: &BTreeMap<ClusterName, Cluster>,
@@ -96,6 +98,57 @@ fn affinity_keeps(
         ));
     }
     Ok(())
+}
+
+/// Returns whether the scheduler's filters let a cluster pass. Where it is already, neither taints nor kinds count.
+pub(super) fn fits(
+    spec: &ResourceBindingSpec,
+    placement: &Placement,
+    affinity: Option<&ClusterAffinity>,
+    name: &ClusterName,
+    cluster: &Cluster,
+) -> bool {
+    let listed = spec.clusters.iter().any(|target| target.name == *name);
+    let (resource, of) = (&spec.resource, &cluster.spec);
+    let has_property = |constraint: &SpreadConstraint| match constraint.spread_by_field.as_str() {
+        "provider" => !of.provider.is_empty(),
+        "region" => !of.region.is_empty(),
+        "zone" => !of.zones.is_empty(),
+        _ => true,
+    };
+    cluster.metadata.deletion_timestamp.is_none()
+        && affinity.is_none_or(|affinity| affinity.matches(cluster))
+        && (listed
+            || (!kept_away(placement, cluster, |_| true)
+                && cluster.serves(&resource.api_version, &resource.kind)))
+        && placement.spread_constraints.iter().all(has_property)
+}
+
+/// Returns whether a taint keeps what isn't there yet from being scheduled to a cluster.
+pub(super) fn kept_away(placement: &Placement, cluster: &Cluster, which: impl Fn(&Taint) -> bool) -> bool {
+    let mut taints = cluster.spec.taints.iter();
+    taints.any(|taint| which(taint) && placement.untolerated_by_scheduler(taint))
+}
+
+/// Returns whether its replicas are divided; what counts none goes to every cluster, whatever its policy says.
+pub(super) fn divides(spec: &ResourceBindingSpec, placement: &Placement) -> bool {
+    let required = spec.rest.get("replicaRequirements");
+    let counts = spec.replicas > 0 || required.is_some_and(|required| !required.is_null());
+    placement.divides() && counts
+}
+
+/// Returns by which weight a cluster gets replicas that are divided by static weights; one that no rule is about gets none.
+pub(super) fn static_weight(placement: &Placement, cluster: &Cluster) -> i64 {
+    let weights = placement
+        .replica_scheduling
+        .as_ref()
+        .and_then(|scheduling| scheduling.weight_preference.as_ref());
+    let Some(weights) = weights else { return 1 };
+    let matching = weights
+        .static_weight_list
+        .iter()
+        .filter(|weight| weight.target_cluster.matches(cluster));
+    matching.map(|weight| weight.weight).max().unwrap_or_default()
 }
 
 #[cfg(test)]

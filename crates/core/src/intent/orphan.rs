@@ -1,22 +1,22 @@
-//! What a migration left when it went without ending in order: its claim and its pin, without the journal that would say
+//! What an intent left when it went without ending in order: its claim and its pin, without the journal that would say
 //! more. Both are taken down by the rules of a normal end, step by step; what can't be is a question for a person.
 
 use std::collections::BTreeMap;
 
 use serde_json::{Value, json};
 
-use super::finish::is_scheduled;
-use super::preflight::keeps_target;
+use super::binding::is_scheduled;
+use super::control_plane::Overrides;
+use super::custody::belt::belt_left;
+use super::custody::{exactly, included, is_hosts, without_guest};
+use super::effect::{Effect, Exactly};
+use super::eviction::undo;
+use super::fence::{affinity_in_use, resume};
+use super::fight::{change_matters, removal_changes};
+use super::pin::{self, OWNER_ANNOTATION, PinWrite};
+use super::placement::keeps_target;
+use super::seen::{NotKnown, Seen};
 use crate::api::{Claim, ClaimSpec};
-use crate::intent::control_plane::Overrides;
-use crate::intent::custody::belt::belt_left;
-use crate::intent::custody::{exactly, included, is_hosts, without_guest};
-use crate::intent::effect::Effect;
-use crate::intent::fence::{affinity_in_use, resume};
-use crate::intent::fight::{change_matters, removal_changes};
-use crate::intent::moves::undo;
-use crate::intent::pin::{self, OWNER_ANNOTATION, PinWrite};
-use crate::intent::seen::{NotKnown, Seen};
 use cutover_karmada::name::ClusterName;
 use cutover_karmada::overrides::OverrideError;
 use cutover_karmada::{Cluster, OverridePolicy, ResourceBinding, Work, meta};
@@ -203,7 +203,7 @@ fn take_down(claim: Option<&Claim>, pin: Option<&OverridePolicy>) -> OrphanFate 
             Effect::WritePin(Box::new(PinWrite::unprotected(pin)))
         }
         (Some(pin), _) => Effect::DeletePin {
-            pin: PinWrite::exactly(pin),
+            pin: Exactly::policy(pin),
         },
         (None, Some(claim)) => Effect::DeleteClaim {
             claim: exactly(claim),

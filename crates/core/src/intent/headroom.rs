@@ -4,8 +4,8 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use serde_json::Value;
 
+use super::placement::keeps_target;
 use crate::api::{CORDON_PREFIX, Choose, Finding, Targets};
-use crate::intent::migration::keeps_target;
 use cutover_karmada::name::ClusterName;
 use cutover_karmada::{Amounts, Capacity, Cluster, Need, ResourceBinding};
 

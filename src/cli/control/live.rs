@@ -6,11 +6,13 @@ use std::process::ExitCode;
 use kube::core::ObjectMeta;
 use serde_json::{Value, json};
 
-use super::connection::AskArgs;
-use super::control::{PATIENCE, attempt_of};
-use super::intent_name::IntentName;
-use super::workspace::ChangeArgs;
-use super::{evacuate, output, status};
+use super::approval::{self, Given};
+use super::kinds::{self, What};
+use crate::cli::connection::{AskArgs, PATIENCE};
+use crate::cli::intent_name::{self, IntentName};
+use crate::cli::target::Controlled;
+use crate::cli::workspace::ChangeArgs;
+use crate::cli::{output, status};
 use cutover_cluster::{Cluster, Exactly, Lookup, Mode, Written};
 use cutover_core::api::{self, Evacuation, Intent, Migration};
 use cutover_core::error::{Error, Result};
@@ -33,10 +35,12 @@ struct Live {
     origin: Origin,
 }
 
-/// Says one thing to such an intent. `None`: none is known by that name.
-pub async fn control(
+/// Asks something of such an intent. `None`: none is known by that name. `fits`: whether the rest of the command line can be about a
+/// kind, which tells apart intents that have one name.
+pub(super) async fn control(
     meant: IntentName<'_>,
     control: &Control,
+    fits: impl Fn(&str) -> bool,
     change: &ChangeArgs,
     ask: &AskArgs,
 ) -> Result<Option<ExitCode>> {
@@ -60,22 +64,23 @@ pub async fn control(
             return Ok(None);
         }
     };
-    match (found.pop(), found.is_empty()) {
+    if found.iter().any(|(kind, _)| fits(kind)) {
+        found.retain(|(kind, _)| fits(kind));
+    }
+    let last = found.pop();
+    match (last, found.as_slice()) {
         (None, _) => Ok(None),
-        (Some((kind, object)), true) => {
+        (Some((kind, object)), []) => {
             let live = Live::of(kind, object)?;
+            if !fits(kind) {
+                return Err(kinds::no_approval(&live.controlled()));
+            }
             live.control(&cluster, control, change).await.map(Some)
         }
-        (Some((kind, object)), false) => {
-            found.push((kind, object));
-            let names: Vec<String> = found
-                .iter()
-                .map(|(kind, object)| full_name(kind, object))
-                .collect();
-            Err(
-                Error::user(format!("{} could be any of {}", meant.name, names.join(", ")))
-                    .hint("name it as NAMESPACE/NAME or KIND/NAME"),
-            )
+        (Some(last), others) => {
+            let all = others.iter().chain([&last]);
+            let names: Vec<_> = all.map(|&(kind, ref object)| names(kind, object)).collect();
+            Err(intent_name::ambiguous(meant.name, &names))
         }
     }
 }
@@ -89,9 +94,8 @@ async fn find(cluster: &Cluster, meant: IntentName<'_>) -> Result<Vec<(&'static 
         };
         let all = status::list(cluster, &served).await?.into_iter();
         let is_meant = |object: &Value| {
-            let text = |pointer| object.pointer(pointer).and_then(Value::as_str);
-            let name = text("/metadata/name").unwrap_or_default();
-            meant.means(kind, text("/metadata/namespace"), name)
+            let (_, namespace, name) = names(kind, object);
+            meant.means(kind, Some(namespace).filter(|there| !there.is_empty()), name)
         };
         found.extend(all.filter(is_meant).map(|object| (kind, object)));
     }
@@ -129,7 +133,7 @@ impl Live {
         }
         if origin::waits_for_leave(&self.meta) && *control != Control::Abort {
             return Err(Error::user(format!("{name} waits for {origin} to let it begin"))
-                .hint("abort is all that it can be told before that"));
+                .hint("until then, it accepts only abort"));
         }
         let (decision, warning) = self.decide(control)?;
         match decision {
@@ -160,33 +164,42 @@ impl Live {
 
     /// Decides as for one that a file asks for, by what it says now.
     fn decide(&self, control: &Control) -> Result<(Decision, Option<&'static str>)> {
-        if self.kind == Evacuation::KIND {
-            let (name, present) = (self.name(), attempt_of(&self.object));
-            let decision = evacuate::decide(self.kind, name, &self.object, control, present)?;
-            return Ok((decision, None));
+        if self.kind == Migration::KIND {
+            return self.decide_migration(control);
         }
-        let migration: Migration = serde_json::from_value(self.object.clone()).map_err(|error| {
-            Error::user(format!(
-                "{} cannot be read: {error}",
-                full_name(self.kind, &self.object)
-            ))
-        })?;
-        let namespace = self.meta.namespace.as_deref().unwrap_or_default();
-        let name = format!("{namespace}/{}", self.name());
+        let decision = match control {
+            Control::Approve { phase, attempt, by } => {
+                let given = Given {
+                    what: phase.map(What::Phase),
+                    attempt: *attempt,
+                    by: by.clone(),
+                };
+                approval::decide_live(given, self.controlled())?
+            }
+            _ => kinds::decide(&self.controlled(), control)?,
+        };
+        Ok((decision, None))
+    }
+
+    fn decide_migration(&self, control: &Control) -> Result<(Decision, Option<&'static str>)> {
+        let Controlled { name, full_name, .. } = self.controlled();
+        let migration: Migration = serde_json::from_value(self.object.clone())
+            .map_err(|error| Error::user(format!("{full_name} cannot be read: {error}")))?;
         let observed = Observed::Known(&migration);
         let decision = control::decide(control, &name, &migration.spec, observed)?;
         Ok((decision, control::warning(control, &migration.spec, observed)))
     }
 
-    fn name(&self) -> &str {
-        self.meta.name.as_deref().unwrap_or_default()
+    fn controlled(&self) -> Controlled<'_> {
+        Controlled::live(self.kind, place(&self.object), &self.object)
     }
 
     /// Returns the patch that changes its spec.
     fn patch(&self, edit: &Change) -> Result<Value> {
         let changed = edit.outcomes(&self.object).into_iter().next();
         let spec = changed.and_then(|mut changed| changed.get_mut("spec").map(Value::take));
-        let spec = spec.ok_or_else(|| Error::internal(format!("{} has no spec to change", self.name())))?;
+        let spec =
+            spec.ok_or_else(|| Error::internal(format!("{} has no spec to change", place(&self.object))))?;
         Ok(json!([{"op": "replace", "path": "/spec", "value": spec}]))
     }
 
@@ -209,12 +222,25 @@ impl Live {
     }
 }
 
-/// Returns kind, namespace and name.
-fn full_name(kind: &str, object: &Value) -> String {
-    let text = |pointer| object.pointer(pointer).and_then(Value::as_str);
-    let name = text("/metadata/name").unwrap_or_default();
-    match text("/metadata/namespace") {
-        Some(namespace) => format!("{kind} {namespace}/{name}"),
-        None => format!("{kind} {name}"),
+/// Returns kind, namespace and name; no namespace of one of cluster scope.
+fn names<'o>(kind: &'static str, object: &'o Value) -> (&'static str, &'o str, &'o str) {
+    let text = |pointer| {
+        object
+            .pointer(pointer)
+            .and_then(Value::as_str)
+            .unwrap_or_default()
+    };
+    (kind, text("/metadata/namespace"), text("/metadata/name"))
+}
+
+/// Returns namespace and name.
+fn place(object: &Value) -> String {
+    match names("", object) {
+        (_, "", name) => name.to_owned(),
+        (_, namespace, name) => format!("{namespace}/{name}"),
     }
+}
+
+fn full_name(kind: &str, object: &Value) -> String {
+    format!("{kind} {}", place(object))
 }

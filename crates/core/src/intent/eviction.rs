@@ -1,16 +1,15 @@
-//! What an eviction writes into a binding: each patch says what the binding must still be like.
+//! What takes a cluster out of a binding, and puts it back: each patch says what the binding must still be like.
 
 use serde_json::{Value, json};
 
-use super::enough::Enough;
+use super::effect::{Effect, Exactly, add, exactly, patch_binding, remove, segment, test};
+use super::fence::target_cluster;
 use crate::api::{EVICTING_ANNOTATION, EVICTION_PRODUCER, Share};
-use crate::intent::effect::{Effect, Exactly, add, remove, segment, test};
-use crate::intent::fence::{exactly, patch_binding, target_cluster};
 use cutover_karmada::name::ClusterName;
 use cutover_karmada::{EvictionTask, ResourceBinding, TargetCluster};
 
 const CLUSTERS: &str = "/spec/clusters";
-const TASKS: &str = "/spec/gracefulEvictionTasks";
+pub(super) const TASKS: &str = "/spec/gracefulEvictionTasks";
 /// Karmada keeps it in a label-like form.
 const REASON: &str = "Evacuation";
 
@@ -93,27 +92,6 @@ pub(super) fn take_out(binding: &ResourceBinding, from: &ClusterName, mark: &str
     patch_binding("take a cluster out, and keep its copy", binding, patch)
 }
 
-/// Lets Karmada remove the copy. Nothing at all may have changed since the others were seen to be enough.
-pub(super) fn confirm(binding: &ResourceBinding, task: usize, mark: &str, enough: &Enough) -> Effect {
-    let path = format!("{TASKS}/{task}");
-    let patch = vec![
-        same(binding),
-        test(&format!("{path}/fromCluster"), json!(enough.without())),
-        test(&format!("{path}/message"), json!(mark)),
-        add(&format!("{path}/suppressDeletion"), json!(false)),
-    ];
-    let binding = Exactly {
-        resource_version: binding.metadata.resource_version.clone(),
-        ..exactly(binding)
-    };
-    Effect::PatchBinding {
-        why: "let the copy go",
-        binding,
-        patch,
-        rehearse: false,
-    }
-}
-
 /// Puts the cluster into the list again, and takes the task away, if it is there.
 pub(super) fn put_back(
     binding: &ResourceBinding,
@@ -166,7 +144,8 @@ fn target(share: &Share) -> Value {
     )
 }
 
-fn same(binding: &ResourceBinding) -> Value {
+/// Nobody has changed the spec of the binding since it was read.
+pub(super) fn same(binding: &ResourceBinding) -> Value {
     test("/metadata/generation", json!(binding.metadata.generation))
 }
 
@@ -176,7 +155,7 @@ fn mark_path() -> String {
 
 /// Puts back what an intent took out of a cluster that is gone without having come to an end. Where it was before, only its
 /// task says.
-pub fn undo(binding: &ResourceBinding, owner_uid: &str) -> Option<Effect> {
+pub(super) fn undo(binding: &ResourceBinding, owner_uid: &str) -> Option<Effect> {
     let is_own = |mark: &str| mark.rsplit_once('/').is_some_and(|(_, uid)| uid == owner_uid);
     let mut tasks = binding.spec.graceful_eviction_tasks.iter();
     let own = tasks.find(|task| task.producer == EVICTION_PRODUCER && is_own(&task.message));

@@ -1,4 +1,4 @@
-//! Which workloads a policy takes. A selector that can't be read takes everything of its kind: a change that is held for
+//! Which workloads selectors take. A selector that can't be read takes everything of its kind: a change that is held for
 //! nothing can be let go, one that went out can't be called back.
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -13,7 +13,7 @@ use cutover_karmada::name::{GroupKind, Gvk, ObjectKey};
 /// Labels of an object.
 pub type Labels = BTreeMap<String, String>;
 
-/// What a policy selects in its namespace.
+/// What the selectors of a policy take in its namespace.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Selected {
     namespace: String,

@@ -7,9 +7,9 @@ use kube::core::ObjectMeta;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
-use crate::api::{SUSPENSIONS_ANNOTATION, SuspensionSpec};
-use crate::intent::effect::{add, remove, segment};
-use crate::intent::seen::NotKnown;
+use super::effect::{add, remove, segment};
+use super::seen::NotKnown;
+use crate::api::{SUSPENSIONS_ANNOTATION, SuspensionSpec, WorkloadRef};
 use cutover_karmada::name::ClusterName;
 use cutover_karmada::{DispatchSuspension, PropagationPolicy, ResourceBinding, SuspendedClusters};
 
@@ -173,6 +173,19 @@ impl Holders {
 fn annotation(meta: &ObjectMeta) -> Option<&str> {
     let annotations = meta.annotations.as_ref()?;
     annotations.get(SUSPENSIONS_ANNOTATION).map(String::as_str)
+}
+
+/// Returns whether a policy can select one object alone, and it is this one.
+pub fn is_own(policy: &PropagationPolicy, workload: &WorkloadRef) -> bool {
+    match policy.spec.resource_selectors.as_slice() {
+        [only] => {
+            let one_namespace = policy.metadata.namespace.is_some() || !only.namespace.is_empty();
+            (only.api_version == workload.api_version && only.kind == workload.kind)
+                && only.name == workload.name
+                && one_namespace
+        }
+        _ => false,
+    }
 }
 
 #[cfg(test)]
