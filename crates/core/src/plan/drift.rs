@@ -12,7 +12,7 @@ pub use leave::Rules;
 pub use told::{DriftedField, drifted};
 
 use super::applyset::{PART_OF_LABEL, set};
-use super::glance::Wanted;
+use super::fast_path::Wanted;
 use crate::config::{Drift, DriftMode};
 use crate::intent::record::digest;
 use crate::manifest::{Entry, Manifest};

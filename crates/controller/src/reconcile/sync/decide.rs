@@ -18,7 +18,7 @@ use cutover_core::intent::record::digest;
 use cutover_core::intent::selected::{Labels, labels};
 use cutover_core::manifest::{Entry, Manifest, Mark, ObjectMap, Positions};
 use cutover_core::plan::drift::{self, ApplyContext, DriftedField};
-use cutover_core::plan::glance::is_in_sync;
+use cutover_core::plan::fast_path::is_in_sync;
 use cutover_core::plan::{Action, Change, Decision, Rank, normalise, owned_matches};
 use cutover_karmada::name::{GroupKind, Gvk, ObjectKey};
 
@@ -66,13 +66,13 @@ impl Decider<'_> {
 
     /// Returns what is to be done with an object.
     pub(super) fn of_entry(&self, entry: &Entry) -> Change {
-        let glance = self.at_a_glance(entry);
-        glance.unwrap_or_else(|| self.change(&entry.manifest()))
+        let fast = self.fast_path(entry);
+        fast.unwrap_or_else(|| self.change(&entry.manifest()))
     }
 
     /// Returns that an object is in sync, if that is plain to see. Whoever holds it, and whatever its file is like, leaves
     /// it so.
-    fn at_a_glance(&self, entry: &Entry) -> Option<Change> {
+    fn fast_path(&self, entry: &Entry) -> Option<Change> {
         let wanted = self.dress.plain(entry)?;
         let is_recorded = |pruner: &Pruner| pruner.unrecorded(&GroupKind::from(&*entry.gvk)).is_none();
         if self.unknown(&entry.gvk).is_some() || !self.pruner.is_none_or(is_recorded) {
