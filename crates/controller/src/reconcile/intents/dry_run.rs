@@ -13,7 +13,7 @@ use serde_json::Value;
 use super::Parts;
 use super::around::Around;
 use super::ask::get;
-use super::bulk_moves::{BulkMovesController, Many};
+use super::bulk_moves::{BulkMoves, BulkMovesController};
 use super::failover::FailoverController;
 use super::kind::{Input, Kind};
 use super::replica_shift::ReplicaShiftController;
@@ -276,7 +276,7 @@ impl Predictable for ReplicaShiftController {
     }
 }
 
-impl<I: Many> Predictable for BulkMovesController<I> {
+impl<I: BulkMoves> Predictable for BulkMovesController<I> {
     fn is_under_way(status: &Self::Status) -> bool {
         matches!(status.phase, MovesPhase::Moving | MovesPhase::Ending)
     }
