@@ -791,7 +791,7 @@ mod writes {
             entry: Arc::new(Entry::from(&parsed.objects[0])),
             dress: std::sync::Arc::default(),
             live: Some("1".to_owned()),
-            manner: ApplyOptions {
+            options: ApplyOptions {
                 force: false,
                 recreate: true,
             },

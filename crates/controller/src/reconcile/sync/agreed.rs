@@ -191,8 +191,8 @@ impl Sync {
     }
 
     async fn tried(&self, policy: &PolicyName, manifest: &Manifest) -> Result<PropagationSpec, String> {
-        let manner = self.manner.of(&manifest.value);
-        let tried = cluster::rehearse(&self.cluster, manifest, manner).await;
+        let options = self.options.of(&manifest.value);
+        let tried = cluster::rehearse(&self.cluster, manifest, options).await;
         let tried = tried.map_err(|outcome| {
             let told = outcome.told(&manifest.gvk.kind).map(|(why, _)| why);
             told.unwrap_or_else(|| format!("the API server does not take {policy}"))

@@ -244,7 +244,7 @@ impl Sync {
             entry: Arc::clone(entry),
             dress: Arc::clone(&self.source.selection.dress),
             live: live.and_then(|live| Some(live["metadata"]["resourceVersion"].as_str()?.to_owned())),
-            manner: self.manner,
+            options: self.options,
             recreated: recreated.is_some_and(|content| *content == digest(&entry.value())),
             spared: None,
         })

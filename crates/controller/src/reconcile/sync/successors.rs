@@ -119,8 +119,11 @@ impl Sync {
                 continue;
             };
             let manifest = self.decider().dressed(&entry.manifest()).into_owned();
-            let manner = self.manner.of(&manifest.value);
-            if cluster::rehearse(&self.cluster, &manifest, manner).await.is_err() {
+            let options = self.options.of(&manifest.value);
+            if cluster::rehearse(&self.cluster, &manifest, options)
+                .await
+                .is_err()
+            {
                 return Some(format!("the change of {owner}, which has it, is refused"));
             }
         }
