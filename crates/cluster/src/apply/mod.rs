@@ -34,7 +34,7 @@ pub struct Write {
     /// With the namespace that it goes to. Unpacked when its turn comes.
     pub entry: Arc<Entry>,
     /// What is added to what Git says, and left out.
-    pub dress: Arc<ApplyContext>,
+    pub context: Arc<ApplyContext>,
     /// The `resourceVersion` that was live when this was decided; `None`: there was no such object.
     pub live: Option<String>,
     /// For what the object doesn't say itself.
@@ -119,7 +119,7 @@ async fn one(
 ) -> (ObjectKey, Outcome, Option<String>) {
     let written = write.entry.manifest();
     let there = observer.and_then(|observer| observer.get(&written.key));
-    let manifest = &*write.dress.on(&written, there.as_deref(), SYNC_MANAGER);
+    let manifest = &*write.context.on(&written, there.as_deref(), SYNC_MANAGER);
     let (outcome, version) = match cluster.lookup(&manifest.gvk).await {
         Ok(Lookup::Served(served)) => write_one(cluster, observer, &served, write, manifest).await,
         Ok(Lookup::NotServed) => (Outcome::NotServed, None),

@@ -645,7 +645,7 @@ impl Sync {
             objects: self.placed.objects.clone(),
             frozen: Arc::clone(&self.placed.frozen),
             doubt: self.git_doubt(),
-            dress: Arc::clone(&self.source.selection.dress),
+            context: Arc::clone(&self.source.selection.context),
             observer: self.observer.clone(),
         })));
     }
