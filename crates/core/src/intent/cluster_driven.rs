@@ -3,7 +3,7 @@
 //! A cause is answered once. The answer stands in an annotation of cutover's own on the Cluster: it names the Evacuation before that is
 //! created, and says afterwards that it may begin. What is created late, by a process that has been replaced, does nothing.
 
-mod told;
+mod problems;
 
 use std::collections::BTreeMap;
 
@@ -22,8 +22,8 @@ use crate::api::{
 use crate::config::{EvacuationCause, Evacuations, EvacuationsMode};
 use cutover_karmada::name::{ClusterName, ObjectKey};
 use cutover_karmada::{Cluster, Placement, Taint, meta};
-use told::may_be_evicted;
-pub use told::{Told, problems};
+use problems::may_be_evicted;
+pub use problems::{Problem, problems};
 
 /// On a Cluster: which causes were answered, and by which Evacuation, as JSON.
 pub const ANSWER_ANNOTATION: &str = "cutover.dev/evacuation-answer";
@@ -122,7 +122,7 @@ pub fn depends_on_workloads(clusters: &[Value], settings: &Evacuations) -> bool 
 }
 
 /// Returns whether something may have to be done that no change of a Cluster or of an Evacuation tells of. `problems`: of that view.
-pub fn is_open(view: &View<'_>, problems: &[Told]) -> bool {
+pub fn is_open(view: &View<'_>, problems: &[Problem]) -> bool {
     let mut members = view.clusters.iter().filter_map(Member::of);
     let is_unanswered = |member: Member<'_>| {
         let answer = member.answer().and_then(Result::ok);
