@@ -789,9 +789,9 @@ mod writes {
         let parsed = parse(Source::new("web.yaml"), text.as_bytes(), &Limits::default());
         Write {
             entry: Arc::new(Entry::from(&parsed.objects[0])),
-            dress: std::sync::Arc::default(),
+            context: std::sync::Arc::default(),
             live: Some("1".to_owned()),
-            manner: ApplyOptions {
+            options: ApplyOptions {
                 force: false,
                 recreate: true,
             },

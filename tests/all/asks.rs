@@ -468,7 +468,7 @@ spec:
     assert!(!output.status.success());
     let said = text(&output.stderr);
     assert!(
-        said.contains("does not ask for the word from east at present"),
+        said.contains("does not currently ask for the assumption from east"),
         "{said}"
     );
     assert!(said.contains("it accepts: stopped west"), "{said}");
@@ -481,7 +481,7 @@ spec:
     );
     let again = assume(&[]);
     assert!(again.status.success());
-    assert!(text(&again.stderr).contains("is said already"));
+    assert!(text(&again.stderr).contains("is confirmed already"));
 }
 
 /// Every spelling that kubectl takes means the same, and a CRD in the repository says how its kind is called.

@@ -150,7 +150,7 @@ async fn outcome(stage: &Stage) -> String {
         let reason = fleet.status(MOVE)["waitingFor"]["reason"].clone();
         reason
             .as_str()
-            .is_some_and(|reason| reason.contains("a person must"))
+            .is_some_and(|reason| reason.contains("a person must") || reason.contains("manual intervention"))
     };
     let phase = |fleet: &Fleet| {
         fleet.status(MOVE)["phase"]

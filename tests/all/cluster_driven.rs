@@ -433,7 +433,7 @@ async fn what_waits_for_a_person_is_told_with_its_time() {
     assert!(stage.waits_for_approval());
     let told = stage.problems().await;
     assert!(
-        told.contains("shop/orders is not being moved") && told.contains("has to be approved"),
+        told.contains("shop/orders is not being moved") && told.contains("approval of Moving"),
         "{told}"
     );
     stage.all_stayed();

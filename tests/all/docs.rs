@@ -1,7 +1,7 @@
 //! The documentation: every link leads somewhere, every page that the code names exists, and no page, help, description of a
-//! field or message of the fence uses a phrase that has a plainer one.
+//! field, message of the fence or of the program uses a phrase that has a plainer one.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 
 use cutover::generated;
@@ -46,6 +46,124 @@ const PHRASES: &[(&str, &str)] = &[
     ("was over at", "ended at"),
     ("was told", "was reported, or: got"),
     ("were told", "were reported, or: got"),
+];
+
+/// Phrases that are looked for in the messages of the program alone.
+const MESSAGES: &[(&str, &str)] = &[
+    ("at present", "currently"),
+    ("can say so", "confirm it"),
+    ("can't be looked into", "cannot be observed"),
+    ("cannot be told", "is not known"),
+    ("could not be looked into", "could not be observed"),
+    ("could not be told", "was not known"),
+    ("everybody", "name the actors: every cluster, every client"),
+    ("for the time of the", "for the duration of the"),
+    ("in hand", "has claimed"),
+    ("is taken for", "is treated as"),
+    ("looked for", "looked up"),
+    ("makes no sense", "cannot be understood"),
+    ("not obeyed", "has no effect"),
+    ("of before", "previous, old"),
+    ("see to it", "make sure"),
+    ("take it up", "claim it"),
+    ("take the workload up", "claim the workload"),
+    ("taken to be", "counts as"),
+    ("takes it up", "claims it"),
+    ("takes the workload up", "claims the workload"),
+    ("who knows", "if you know that"),
+];
+
+/// Names that were replaced by the terms of the field, and don't come back: of functions, types, traits and modules.
+const REPLACED_NAMES: &[&str] = &[
+    "Aim",
+    "Board",
+    "Brake",
+    "Came",
+    "Crew",
+    "Dress",
+    "Failing",
+    "Glance",
+    "Manner",
+    "MovingMany",
+    "Nobody",
+    "Point",
+    "Policing",
+    "Quiet",
+    "Room",
+    "Shelf",
+    "Spared",
+    "Tenure",
+    "Thing",
+    "To",
+    "Together",
+    "Traveller",
+    "Witness",
+    "ailing",
+    "anew",
+    "come",
+    "dress",
+    "foretell",
+    "glance",
+    "hands",
+    "happenings",
+    "has_its_way",
+    "hears",
+    "hire",
+    "homeless",
+    "interest",
+    "manner",
+    "meet_anew",
+    "mishaps",
+    "outlook",
+    "recheck",
+    "surely_in_sync",
+];
+
+/// Names that are to be replaced, each with how often it may still be defined. The numbers only become smaller.
+const NAMES_LEFT: &[(&str, usize)] = &[
+    ("Again", 1),
+    ("Asked", 5),
+    ("Look", 6),
+    ("Many", 1),
+    ("Moving", 1),
+    ("Said", 2),
+    ("Says", 2),
+    ("Stop", 3),
+    ("Told", 4),
+    ("Turns", 1),
+    ("Verdict", 3),
+    ("World", 1),
+    ("account", 4),
+    ("asked", 11),
+    ("beside", 8),
+    ("besides", 2),
+    ("many", 2),
+    ("news", 10),
+    ("nothing", 6),
+    ("refused", 13),
+    ("rehearse", 2),
+    ("say", 8),
+    ("settle", 9),
+    ("spared", 2),
+    ("story", 3),
+    ("tell", 28),
+    ("tidy", 9),
+    ("told", 20),
+    ("turns_back", 2),
+    ("unfit", 2),
+    ("untell", 1),
+    ("went_back", 1),
+];
+
+/// The folders of code whose strings people read.
+const PROGRAM: &[&str] = &[
+    "crates/cluster/src",
+    "crates/controller/src",
+    "crates/core/src",
+    "crates/forge/src",
+    "crates/git/src",
+    "crates/http/src",
+    "src",
 ];
 
 fn root() -> &'static Path {
@@ -220,13 +338,18 @@ fn no_page_uses_a_phrase_that_has_a_plainer_one() {
 
 /// Returns the phrases in lines of prose that have a plainer one, each with the number of its line.
 fn phrases(lines: &[String]) -> Vec<(usize, String)> {
+    phrases_of(PHRASES, lines)
+}
+
+/// Returns the phrases of a list in lines of prose, each with the number of its line.
+fn phrases_of(list: &[(&str, &str)], lines: &[String]) -> Vec<(usize, String)> {
     let lines: Vec<String> = lines.iter().map(|line| line.to_lowercase()).collect();
     let mut found = Vec::new();
     for (index, line) in lines.iter().enumerate() {
         // A phrase may go over the end of its line.
         let next = lines.get(index + 1).map_or("", |next| next.trim_start());
         let joined = format!("{line} {next}");
-        for (phrase, better) in PHRASES {
+        for (phrase, better) in list {
             let is_whole = |at: usize| {
                 let (before, after) = (&joined[..at], &joined[at + phrase.len()..]);
                 at < line.len()
@@ -302,6 +425,138 @@ fn the_fence_uses_no_phrase_that_has_a_plainer_one() {
     let lines: Vec<String> = fence.lines().map(str::to_owned).collect();
     let found = phrases(&lines);
     assert!(found.is_empty(), "{found:#?}");
+}
+
+/// Returns how long the token is that code begins with, and what is between the quotes if it is a string. Comments are tokens, too.
+fn token(code: &str) -> (usize, Option<&str>) {
+    let find = |from: usize, what: &str| {
+        let at = code.get(from..).and_then(|rest| rest.find(what));
+        at.map_or(code.len(), |at| from + at)
+    };
+    let string =
+        |start: usize, end: usize, quote: usize| ((end + quote).min(code.len()), Some(&code[start..end]));
+    if code.starts_with("//") {
+        return (find(0, "\n"), None);
+    }
+    if let Some(rest) = code.strip_prefix('"') {
+        let mut is_escaped = false;
+        let end = rest.find(|c: char| {
+            let ends = c == '"' && !is_escaped;
+            is_escaped = c == '\\' && !is_escaped;
+            ends
+        });
+        return string(1, end.map_or(code.len(), |end| end + 1), 1);
+    }
+    if code.starts_with("'\\") {
+        return ((find(3, "'") + 1).min(code.len()), None);
+    }
+    if let Some(rest) = code.strip_prefix('\'') {
+        // What has no second quote is a lifetime.
+        let length = rest.chars().next().map_or(0, char::len_utf8);
+        let is_char = rest[length..].starts_with('\'');
+        return (if is_char { length + 2 } else { 1 }, None);
+    }
+    let word = code
+        .find(|c: char| !c.is_alphanumeric() && c != '_')
+        .unwrap_or(code.len());
+    let hashes = code[word..].bytes().take_while(|byte| *byte == b'#').count();
+    if matches!(&code[..word], "r" | "br" | "cr") && code[word + hashes..].starts_with('"') {
+        let (start, end) = (word + hashes + 1, format!("\"{}", "#".repeat(hashes)));
+        return string(start, find(start, &end), end.len());
+    }
+    let first = code.chars().next().map_or(1, char::len_utf8);
+    (word.max(first), None)
+}
+
+/// Returns the strings of several words in Rust code, without those of its unit tests, each with the number of its line.
+fn strings(code: &str) -> Vec<(usize, String)> {
+    let code = code.split("#[cfg(test)]\nmod tests {").next().unwrap_or_default();
+    let (mut found, mut at, mut line) = (Vec::new(), 0, 1);
+    while at < code.len() {
+        let (length, text) = token(&code[at..]);
+        if let Some(text) = text.filter(|text| text.contains(' ')) {
+            let parts = text.split("\\\n").enumerate();
+            let text = parts.map(|(index, part)| if index == 0 { part } else { part.trim_start() });
+            found.push((line, text.collect()));
+        }
+        line += code[at..at + length].matches('\n').count();
+        at += length;
+    }
+    found
+}
+
+/// Returns the files of Rust code below folders, without those of unit tests.
+fn sources(folders: &[&str]) -> Vec<(PathBuf, String)> {
+    let is_source = |path: &PathBuf| {
+        let is_test = path.components().any(|part| part.as_os_str() == "tests") || path.ends_with("tests.rs");
+        folders.iter().any(|folder| path.starts_with(folder)) && !is_test
+    };
+    let sources = files(&[".rs"]).into_iter().filter(is_source);
+    sources
+        .map(|path| {
+            let text = std::fs::read_to_string(root().join(&path)).unwrap();
+            (path, text)
+        })
+        .collect()
+}
+
+#[test]
+fn no_message_uses_a_phrase_that_has_a_plainer_one() {
+    let mut found = Vec::new();
+    for (path, code) in sources(PROGRAM) {
+        for (line, text) in strings(&code) {
+            let lines = prose(&text);
+            for (_, fault) in phrases(&lines).into_iter().chain(phrases_of(MESSAGES, &lines)) {
+                found.push(format!("{}:{line}: {fault}: {text:?}", path.display()));
+            }
+        }
+    }
+    assert!(found.is_empty(), "{}", found.join("\n"));
+}
+
+/// Returns the functions, types, traits and modules that Rust code defines.
+fn defined(code: &str) -> impl Iterator<Item = &str> {
+    let lines = code.lines().filter(|line| !line.trim_start().starts_with("//"));
+    lines.flat_map(|line| {
+        let words = line.split(|c: char| !c.is_alphanumeric() && c != '_');
+        let words: Vec<&str> = words.filter(|word| !word.is_empty()).collect();
+        let pairs = words.windows(2).map(|pair| (pair[0], pair[1]));
+        let named = pairs.filter(|(what, _)| ["enum", "fn", "mod", "struct", "trait"].contains(what));
+        named.map(|(_, name)| name).collect::<Vec<_>>()
+    })
+}
+
+#[test]
+fn names_that_were_replaced_do_not_come_back() {
+    let mut counts: BTreeMap<String, usize> = BTreeMap::new();
+    for (_, code) in sources(&["crates", "src"]) {
+        for name in defined(&code) {
+            *counts.entry(name.to_owned()).or_default() += 1;
+        }
+    }
+    let replaced = REPLACED_NAMES.iter().map(|name| (*name, 0));
+    let mut found = Vec::new();
+    for (name, most) in replaced.chain(NAMES_LEFT.iter().copied()) {
+        let count = counts.get(name).copied().unwrap_or_default();
+        if count > most {
+            found.push(format!("{name}: defined {count} times, {most} are known"));
+        }
+    }
+    assert!(found.is_empty(), "{}", found.join("\n"));
+}
+
+#[test]
+fn strings_are_told_from_comments_characters_and_lifetimes() {
+    let code = concat!(
+        "// \"not this\"\n",
+        "fn f<'a>(c: char) -> &'a str {\n",
+        "    if c == '\"' || c == '\\'' || c == '\\\\' { r#\"a \"b\" c\"# } else { \"d \\\"e \\\n        f\" }\n",
+        "}\n",
+        "const ONE: &str = \"word\";\n",
+        "#[cfg(test)]\nmod tests { const NO: &str = \"of a test\"; }\n",
+    );
+    let found = [(3, "a \"b\" c".to_owned()), (3, "d \\\"e f".to_owned())];
+    assert_eq!(strings(code), found);
 }
 
 #[test]

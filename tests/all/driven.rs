@@ -200,10 +200,7 @@ async fn a_revert_in_mid_flight_brings_it_back() {
     until("the target is watched", || phases(&plane) == ["Verify"]).await;
     plane.push(&[("policy.yaml", &before)]);
     until("it is rolled back", || phases(&plane) == ["Aborted"]).await;
-    assert_eq!(
-        why_back(&plane),
-        "called off: Git asks for another placement by now"
-    );
+    assert_eq!(why_back(&plane), "called off: Git now asks for another placement");
     until("it runs where it did", || runs(&world, "east", "orders")).await;
     assert_eq!(named(&plane, "orders"), json!(["east"]));
     is_clean(&world);
@@ -268,7 +265,10 @@ async fn the_commands_that_status_prints_control_a_migration_without_a_file() {
     let keep = format!("assume {name} to west");
     assert!(printed.contains(&keep), "{printed:?}");
     let said = commands.refused(&format!("assume {name} from north")).await;
-    assert!(said.contains("does not ask for the word from north"), "{said}");
+    assert!(
+        said.contains("does not currently ask for the assumption from north"),
+        "{said}"
+    );
     let said = commands.refused(&format!("approve {name} --wave 2")).await;
     assert!(said.contains("takes no such approval"), "{said}");
     commands.done(&keep).await;
@@ -1123,7 +1123,7 @@ async fn a_successor_that_is_deleted_elsewhere_takes_nothing_up() {
     until("it is rolled back", || phases(&plane) == ["Aborted"]).await;
     assert_eq!(
         why_back(&plane),
-        "called off: the policy that was to take the workload up does not take it up"
+        "called off: the policy that was to claim the workload does not claim it"
     );
     until("it runs where it did", || runs(&world, "east", "orders")).await;
     is_clean(&world);
@@ -1368,10 +1368,7 @@ async fn a_policy_that_takes_its_job_back_in_mid_flight_keeps_it() {
         plane.push(&[("policy.yaml", &placed(EAST))]);
         until("it is rolled back", || phases(&plane) == ["Aborted"]).await;
         let reason = &migrations(&plane)[0]["status"]["journal"]["rollBack"]["reason"];
-        assert_eq!(
-            reason, "called off: Git asks for another placement by now",
-            "{all}"
-        );
+        assert_eq!(reason, "called off: Git now asks for another placement", "{all}");
         until("it runs where it did", || runs(&world, "east", "orders")).await;
         assert!(!has_let_go(&plane) && !is_there(&plane, "orders-next"), "{all}");
         is_clean(&world);

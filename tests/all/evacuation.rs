@@ -348,7 +348,7 @@ async fn an_approval_and_a_window_are_waited_for_with_nothing_touched() {
     stage
         .waits(
             "drain",
-            "attempt 1 has to be approved before Moving: 3 workloads of east to move",
+            "approval of Moving for attempt 1: 3 workloads of east to move",
         )
         .await;
     assert!(stage.fleet.world.clock().now() >= opens);
@@ -410,7 +410,7 @@ async fn what_could_not_move_is_tried_again_where_that_is_asked_for() {
     }
     let _controller = stage.controller(Arc::new(NoFailpoints));
     stage.ask("drain", &spec(&json!({"maxParallel": 3, "unmovable": "Retry"})));
-    stage.waits("drain", "looked at again: ").await;
+    stage.waits("drain", "to be checked again: ").await;
     assert_eq!(stage.status("drain")["phase"], "Moving");
     assert_eq!(stage.taints("east"), [CORDON]);
     for other in ["north", "west"] {
@@ -624,7 +624,7 @@ async fn what_runs_in_several_clusters_with_state_is_told_what_helps_it() {
     assert_eq!(why["code"], "SeveralClusters");
     let hint = why["hint"].as_str().unwrap();
     assert!(
-        hint.starts_with("its copies have each a state of their own"),
+        hint.starts_with("each of its copies has a state of its own"),
         "{hint}"
     );
     assert_eq!(stage.migrations().len(), 0);

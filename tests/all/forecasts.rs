@@ -316,7 +316,7 @@ async fn a_plan_says_what_each_kind_of_intent_would_do() {
       nothing is seen now that blocks it
         cordon: east takes nothing new
         FlinkDeployment shop/orders: east → west, stopped with its state first
-        note: Deployment shop/api stays in east: NoTarget: no cluster takes it: north: the policy's placement does not hold north: the scheduler would move the workload back; west: the policy's placement does not hold west: the scheduler would move the workload back (have its policy allow another cluster, make room there, or name other clusters in spec.to.clusters)
+        note: Deployment shop/api stays in east: NoTarget: no cluster takes it: north: the policy's placement does not hold north: the scheduler would move the workload back; west: the policy's placement does not hold west: the scheduler would move the workload back (let its policy allow another cluster, free capacity there, or name other clusters in spec.to.clusters)
         note: Deployment shop/web stays in east: ComesBack: its policy wants it in east: it comes back as soon as the cordon is lifted (set keepCordoned: true, taint the cluster yourself, or take the cluster out of its policy)
     ");
     assert_eq!(
@@ -333,17 +333,17 @@ async fn a_plan_says_what_each_kind_of_intent_would_do() {
     + Rebalance spread  (intent.yaml:1:1)
       says what would move if workloads were redistributed; 1 at a time; stops at the first failure
       nothing to do now: dry run: 0 workloads of east, north, west to move; nothing was touched
-        note: CapacityUnknown: what east, north, west has and what of it is taken isn't known: nothing is moved there or away for balance (Karmada sums it up in status.resourceSummary of the cluster)
+        note: CapacityUnknown: the capacity and the use of east, north, west are not known: nothing is moved there or away for balance (Karmada reports them in status.resourceSummary of the cluster)
     ");
     stage.commit(&[("intent.yaml", PLAN)]);
     insta::assert_snapshot!(stage.told(), @"
     + FailoverPlan shop/orders  (intent.yaml:1:1)
-      keeps FlinkDeployment orders to one writer, with its state, when it fails over; asks a person when its cluster can't be seen for 10m
+      keeps FlinkDeployment orders to one writer, with its state, when it fails over; asks for an approval when its cluster can't be seen for 10m
       nothing is seen now that blocks it
         guard: a pin lets east alone run it: whatever else gets a copy holds it
         eviction: Karmada decides when (after 60 s of being ill, or by a taint) and where to; its failover is taken off the binding until the new copy runs, so that the held copy isn't evicted too
         old copy (application failover, Never): it is stopped with its state within 60s and kept, held, until its purge is approved
-        unreachable: while the old copy is not visible the new one is held; after 10m a person is asked
+        unreachable: while the old copy is not visible the new one is held; after 10m cutover asks for an approval
         release: the new copy starts once the old one is proved harmless, from the newest state: captured, else preserved by Karmada, else seen last; a person is asked before it starts from nothing
     ");
     stage.commit(&[("intent.yaml", SUSPENSION)]);
@@ -403,7 +403,7 @@ async fn what_stands_in_the_way_and_what_cannot_be_seen_is_said() {
       would be refused, with nothing touched:
         Stateful: a FlinkDeployment has state: a second copy would lose or fork it (move it whole, with its state: cutover migrate)
         NoReplicas: FlinkDeployment shop/orders has no spec.replicas (only what counts its replicas in spec.replicas and status.availableReplicas can be shifted)
-        FailoverOn: the policy has failover: a side whose replicas are not ready yet could be evicted in the middle of a step (take spec.failover off the policy for the time of the shift)
+        FailoverOn: the policy has failover: a side whose replicas are not ready yet could be evicted in the middle of a step (remove spec.failover from the policy for the duration of the shift)
     ");
     let review = stage.cutover(&["review", "--revision", "HEAD~1..HEAD"]);
     assert_eq!(review.status.code(), Some(1), "it would block");
@@ -420,7 +420,7 @@ async fn what_stands_in_the_way_and_what_cannot_be_seen_is_said() {
 
         - ⛔ `ReplicaShift shop/api-to-west`: Stateful: a FlinkDeployment has state: a second copy would lose or fork it (move it whole, with its state: cutover migrate)
         - ⛔ `ReplicaShift shop/api-to-west`: NoReplicas: FlinkDeployment shop/orders has no spec.replicas (only what counts its replicas in spec.replicas and status.availableReplicas can be shifted)
-        - ⛔ `ReplicaShift shop/api-to-west`: FailoverOn: the policy has failover: a side whose replicas are not ready yet could be evicted in the middle of a step (take spec.failover off the policy for the time of the shift)
+        - ⛔ `ReplicaShift shop/api-to-west`: FailoverOn: the policy has failover: a side whose replicas are not ready yet could be evicted in the middle of a step (remove spec.failover from the policy for the duration of the shift)
 
         ### What intents would do
 

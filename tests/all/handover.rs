@@ -464,7 +464,7 @@ async fn pods_that_die_as_the_soak_begins_are_no_soak() {
     fleet.phase(MOVE, Phase::Verify).await;
     let gone = delete_pods(&fleet, "west");
     assert!(!gone.is_empty());
-    asks(&fleet, "no pod of it is there").await;
+    asks(&fleet, "the copy has no pod").await;
     tokio::time::sleep(Duration::from_secs(20)).await;
     assert_eq!(fleet.status(MOVE)["phase"], "Verify");
     make_pods(&fleet, "west", gone);

@@ -196,10 +196,7 @@ async fn a_pin_that_holds_the_only_copy_stays_and_is_told() {
     let _sweeper = sweeper(&fleet);
     fleet.until("it is told", |fleet| !told(fleet).is_empty()).await;
     let note = told(&fleet).remove(0);
-    assert!(
-        note.contains("east gets something else without the pin"),
-        "{note}"
-    );
+    assert!(note.contains("east would change without the pin"), "{note}");
     assert_eq!((fleet.count(&PINS), fleet.count(&CLAIMS)), (1, 1));
     fleet.assert_one_writer();
 }

@@ -249,7 +249,7 @@ fn is_readable(on: On) {
       ~ data.password: *** (old) → *** (new)
 
     x Deployment shop/api  (api.yaml:1:98)
-      blocked: others own fields that Git wants to have another value: keda owns .spec.replicas
+      blocked: other managers own fields for which Git has another value: keda owns .spec.replicas
       ~ spec.replicas: 7 → 1
 
     + Deployment shop/cart  (cart.yaml:1:1)
@@ -343,7 +343,7 @@ fn is_readable(on: On) {
         Preflight: everything that could block it is checked; nothing is written
         Hold: the scheduler and failover are kept off; a pin says who may run; it runs on in east
         Expand: a copy is brought to west, held; it runs on in east alone
-        Capture: it is stopped with its state; that it stands still is proved; no copy runs from here on
+        Capture: it is stopped with its state; its stop is proved; no copy runs from here on
         Handoff: waits for an approval; west may run, from exactly that state, which is recorded in Git, with what this changes of its template; it starts in west; healthy within 10m
         Verify: west is watched; healthy for 60s without a break
         Cleanup: past the commit point: east is left, the pin goes, the scheduler is let back; it runs in west alone
@@ -382,7 +382,7 @@ fn is_readable(on: On) {
 
     ### What would block it
 
-    - ⛔ `Deployment shop/api` (`api.yaml:1`): others own fields that Git wants to have another value: keda owns .spec.replicas
+    - ⛔ `Deployment shop/api` (`api.yaml:1`): other managers own fields for which Git has another value: keda owns .spec.replicas
     - ⛔ `Deployment shop/wrong` (`wrong.yaml:1`): failed to create typed patch object (shop/wrong; apps/v1, Kind=Deployment): .spec.replicas: expected numeric (int or float)
 
     ### What intents would do
@@ -396,7 +396,7 @@ fn is_readable(on: On) {
     | Preflight | everything that could block it is checked; nothing is written |
     | Hold | the scheduler and failover are kept off; a pin says who may run; it runs on in east |
     | Expand | a copy is brought to west, held; it runs on in east alone |
-    | Capture | it is stopped with its state; that it stands still is proved; no copy runs from here on |
+    | Capture | it is stopped with its state; its stop is proved; no copy runs from here on |
     | Handoff | waits for an approval; west may run, from exactly that state, which is recorded in Git, with what this changes of its template; it starts in west; healthy within 10m |
     | Verify | west is watched; healthy for 60s without a break |
     | Cleanup | past the commit point: east is left, the pin goes, the scheduler is let back; it runs in west alone |
@@ -405,7 +405,7 @@ fn is_readable(on: On) {
 
     | | object | where | |
     |---|---|---|---|
-    | ⛔ blocked | `Deployment shop/api` | `api.yaml:1` | others own fields that Git wants to have another value: keda owns .spec.replicas |
+    | ⛔ blocked | `Deployment shop/api` | `api.yaml:1` | other managers own fields for which Git has another value: keda owns .spec.replicas |
     | ⛔ blocked | `Deployment shop/wrong` | `wrong.yaml:1` | failed to create typed patch object (shop/wrong; apps/v1, Kind=Deployment): .spec.replicas: expected numeric (int or float) |
     | ⏸️ held back | `FlinkDeployment shop/orders` | `orders.yaml:1` | image `orders:1` → `orders:2`<br>by Migration shop/orders-to-west |
     | ✏️ change | `ConfigMap shop/settings` | `settings.yaml:1` |  |
@@ -644,7 +644,7 @@ fn is_readable(on: On) {
     "#);
     let (annotations, _, _) = story.plan(&["-o", "github"]);
     shown!(annotations, @r#"
-    ::error title=blocked%3A Deployment shop/api,file=api.yaml,line=1,col=98::others own fields that Git wants to have another value: keda owns .spec.replicas%0Aspec.replicas
+    ::error title=blocked%3A Deployment shop/api,file=api.yaml,line=1,col=98::other managers own fields for which Git has another value: keda owns .spec.replicas%0Aspec.replicas
     ::error title=blocked%3A Deployment shop/wrong,file=wrong.yaml,line=1,col=100::failed to create typed patch object (shop/wrong; apps/v1, Kind=Deployment): .spec.replicas: expected numeric (int or float)
     ::warning title=held back%3A FlinkDeployment shop/orders,file=orders.yaml,line=1,col=1::Migration shop/orders-to-west%0Aspec.image
     ::notice title=created%3A Namespace lab,file=lab.yaml,line=1,col=1::created: Namespace lab

@@ -160,7 +160,7 @@ async fn one_that_stands_waits_for_its_occasion() {
     stage.is("even-out", "Watching").await;
     let status = stage.status("even-out");
     assert_eq!(
-        status["journal"]["because"], "east is asked for more than it has",
+        status["journal"]["because"], "the requests in east exceed its capacity",
         "{status:#}"
     );
     stage.assert_clean();

@@ -372,7 +372,7 @@ async fn a_reviewer_is_told_in_one_comment_what_a_pull_request_does() {
     | Preflight | everything that could block it is checked | nothing is written |
     | Hold | the scheduler and failover are kept off; a pin says who may run | it runs on in `east` |
     | Expand | a copy is brought to `west`, held | it runs on in `east` alone |
-    | Capture | it is stopped with its state; that it stands still is proved | **no copy runs from here on** |
+    | Capture | it is stopped with its state; its stop is proved | **no copy runs from here on** |
     | Handoff | `west` may run, from exactly that state, which is recorded in Git, with what this changes of its template | it starts in `west`; healthy within 10m |
     | Verify | `west` is watched | healthy for 60s without a break |
     | Cleanup | past the commit point: `east` is left, the pin goes, the scheduler is let back | it runs in `west` alone |
@@ -388,7 +388,7 @@ async fn a_reviewer_is_told_in_one_comment_what_a_pull_request_does() {
 
     <details><summary>1 remark</summary>
 
-    - ⚠️ CUT0301 [`apps/db.yaml:1:1`](https://github.example.com/shop/fleet/blob/········/apps/db.yaml#L1): Secret shop/db has its values in plain text: whoever reads the repository has them (encrypt it, or let an operator fetch it (SOPS, Sealed Secrets, External Secrets))
+    - ⚠️ CUT0301 [`apps/db.yaml:1:1`](https://github.example.com/shop/fleet/blob/········/apps/db.yaml#L1): Secret shop/db has its values in plain text: every reader of the repository has them (encrypt it, or let an operator fetch it (SOPS, Sealed Secrets, External Secrets))
 
     </details>
 
@@ -429,7 +429,7 @@ async fn a_reviewer_is_told_in_one_comment_what_a_pull_request_does() {
     "#);
     assert_eq!(stage.read("summary"), *body);
     shown!(stdout(&output), @r#"
-    ::warning title=CUT0301,file=apps/db.yaml,line=1,col=1::Secret shop/db has its values in plain text: whoever reads the repository has them%0Ahint: encrypt it, or let an operator fetch it (SOPS, Sealed Secrets, External Secrets)
+    ::warning title=CUT0301,file=apps/db.yaml,line=1,col=1::Secret shop/db has its values in plain text: every reader of the repository has them%0Ahint: encrypt it, or let an operator fetch it (SOPS, Sealed Secrets, External Secrets)
     ::warning title=held back%3A FlinkDeployment shop/orders,file=apps/orders.yaml,line=1,col=1::Migration shop/orders-to-west%0Aspec.image
     ::notice title=created%3A Migration shop/orders-to-west,file=intents/orders.yaml,line=1,col=1::moves FlinkDeployment orders from east to west; stops it with its state first; takes a change of its template along; rolls back if it fails
     ::notice title=cutover plan::Plan: 1 to create, 0 to change, 0 to delete, 1 held back. Hash: ················
@@ -551,7 +551,7 @@ async fn a_fork_is_checked_without_secrets_and_events_that_have_them_are_refused
     | Preflight | everything that could block it is checked | nothing is written |
     | Hold | the scheduler and failover are kept off; a pin says who may run | it runs on in the source |
     | Expand | a copy is brought to `west`, held | it runs on in the source alone |
-    | Capture | it is stopped with its state; that it stands still is proved | **no copy runs from here on** |
+    | Capture | it is stopped with its state; its stop is proved | **no copy runs from here on** |
     | Handoff | `west` may run, from exactly that state, which is recorded in Git | it starts in `west`; healthy within 10m |
     | Verify | `west` is watched | healthy for 60s without a break |
     | Cleanup | past the commit point: the source is left, the pin goes, the scheduler is let back | it runs in `west` alone |
@@ -566,7 +566,7 @@ async fn a_fork_is_checked_without_secrets_and_events_that_have_them_are_refused
 
     <details><summary>1 remark</summary>
 
-    - ⚠️ CUT0301 [`apps/db.yaml:1:1`](https://github.example.com/shop/fleet/blob/········/apps/db.yaml#L1): Secret shop/db has its values in plain text: whoever reads the repository has them (encrypt it, or let an operator fetch it (SOPS, Sealed Secrets, External Secrets))
+    - ⚠️ CUT0301 [`apps/db.yaml:1:1`](https://github.example.com/shop/fleet/blob/········/apps/db.yaml#L1): Secret shop/db has its values in plain text: every reader of the repository has them (encrypt it, or let an operator fetch it (SOPS, Sealed Secrets, External Secrets))
 
     </details>
 
@@ -696,7 +696,7 @@ async fn a_policy_edit_is_told_with_the_moves_that_it_sets_off() {
         "Moves `FlinkDeployment shop/orders` from `east` to `west`; if it fails, it is rolled back.",
         "Its last completed move took 41.0 s of downtime.",
         "No completed move of it is on record; the last one of another FlinkDeployment took 41.0 s of downtime.",
-        "| Capture | it is stopped with its state; that it stands still is proved | **no copy runs from here on** |",
+        "| Capture | it is stopped with its state; its stop is proved | **no copy runs from here on** |",
     ] {
         assert!(body.contains(told), "{told} is not in\n{body}");
     }
@@ -706,7 +706,7 @@ async fn a_policy_edit_is_told_with_the_moves_that_it_sets_off() {
     for told in [
         "+ Migration shop/orders-to-west",
         "+ Migration shop/payments-to-west",
-        "Capture: it is stopped with its state; that it stands still is proved; no copy runs from here on",
+        "Capture: it is stopped with its state; its stop is proved; no copy runs from here on",
         "note: Its last completed move took 41.0 s of downtime.",
     ] {
         assert!(plan.contains(told), "{told} is not in\n{plan}");

@@ -453,7 +453,7 @@ async fn an_autoscaler_that_comes_in_the_middle_holds_it_until_it_is_gone() {
     stage.create_in("west", &HPAS, hpa());
     let approvals = json!([{"percent": 50, "attempt": 1}]);
     let approved = json!({"pause": {"approval": [50]}, "approvals": approvals});
-    let reason = "HorizontalPodAutoscaler web in west to be gone: it sets the replicas of the workload, and nothing is moved beside it";
+    let reason = "HorizontalPodAutoscaler web in west to be removed: it sets the replicas of the workload, and the shift moves none meanwhile";
     stage.waits_for("go", reason).await;
     stage.shift("go", approved);
     tokio::time::sleep(Duration::from_mins(2)).await;

@@ -82,7 +82,7 @@ impl CircuitBreaker {
         let mut state = self.state();
         state.failures = state.failures.saturating_add(1);
         if state.failures == self.free {
-            tracing::warn!("the API server keeps failing: sparing it until it answers again");
+            tracing::warn!("the API server keeps failing: few requests are sent until it answers again");
             state.next = Instant::now() + state.pauses.next_delay();
         }
     }

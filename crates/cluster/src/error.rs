@@ -32,7 +32,7 @@ pub enum Error {
     },
     #[error("{call}: {why}")]
     Unreachable { call: String, why: String },
-    #[error("{call}: the answer makes no sense: {why}")]
+    #[error("{call}: the answer cannot be understood: {why}")]
     Malformed { call: String, why: String },
     /// Writing is not this process's to do at the moment.
     #[error("{call}: {why}")]

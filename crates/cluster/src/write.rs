@@ -466,6 +466,6 @@ fn field_conflicts(status: &Status) -> Vec<FieldConflict> {
 fn missing(field: &str, path: &str) -> Error {
     Error::Malformed {
         call: format!("cannot change {path}"),
-        why: format!("it was given without {field}, so nothing would say that it hasn't changed"),
+        why: format!("it was given without {field}, so a change in between could not be detected"),
     }
 }

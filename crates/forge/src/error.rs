@@ -19,7 +19,7 @@ pub enum Error {
         status: StatusCode,
         why: String,
     },
-    #[error("{api} wants to be asked less often: again in {} s", wait.as_secs())]
+    #[error("{api} limits the rate of requests: next attempt in {} s", wait.as_secs())]
     Limited { api: String, wait: Duration },
     #[error("{api} answered something else than expected: {why}")]
     NotUnderstood { api: String, why: String },

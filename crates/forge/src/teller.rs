@@ -103,7 +103,7 @@ impl Queue {
             return;
         }
         if self.waiting.len() >= QUEUE {
-            tracing::warn!("a status of a commit is lost: too many wait to be said");
+            tracing::warn!("a commit status is lost: too many wait to be sent");
             self.waiting.pop_front();
         }
         self.waiting.push_back((status, tries));
@@ -113,7 +113,7 @@ impl Queue {
     fn put_back(&mut self, status: CommitStatus, tries: u32) {
         let is_newest = self.known.get(&status.name) == Some(&status);
         if tries >= TRIES {
-            tracing::warn!(status = %status.name, "a status of a commit is lost: it was tried too often");
+            tracing::warn!(status = %status.name, "a commit status is lost: too many attempts have failed");
             if is_newest {
                 self.known.remove(&status.name);
             }
@@ -133,7 +133,7 @@ impl Telling {
     pub async fn end(mut self, limit: Duration) {
         let all = async { while self.0.join_next().await.is_some() {} };
         if tokio::time::timeout(limit, all).await.is_err() {
-            tracing::warn!("statuses of commits that waited to be said are lost");
+            tracing::warn!("commit statuses that waited to be sent are lost");
         }
     }
 }
@@ -145,7 +145,7 @@ async fn run(commits: Commits, shared: Arc<Shared>, again: Duration) {
         let error = match commits.say(&status).await {
             Ok(()) => {
                 if trouble.take().is_some() {
-                    tracing::info!("statuses of commits are reported again");
+                    tracing::info!("commit statuses are sent again");
                 }
                 delays.reset();
                 continue;
@@ -155,7 +155,7 @@ async fn run(commits: Commits, shared: Arc<Shared>, again: Duration) {
         // The same trouble is told once, however long it lasts.
         let why = error.to_string();
         if trouble.as_ref() != Some(&why) {
-            tracing::warn!(status = %status.name, revision = status.revision.short(), error = %why, "a status of a commit can't be said");
+            tracing::warn!(status = %status.name, revision = status.revision.short(), error = %why, "a commit status cannot be sent");
             trouble = Some(why);
         }
         let wait = match &error {

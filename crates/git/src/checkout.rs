@@ -85,7 +85,7 @@ impl CheckoutError {
             }
             Self::Dirty(_) => "commit or stash your changes of that file first: git stash push",
             Self::Ignored(_) => "name another file with --file",
-            Self::NoIdentity => "git config user.name and git config user.email tell it",
+            Self::NoIdentity => "set git config user.name and git config user.email",
             Self::Signs => "write the file with --no-commit, and commit it with git",
             Self::NoUpstream(_) => "the commit is made; git push -u origin HEAD",
             Self::NoRemote => "name one: git remote add origin URL",

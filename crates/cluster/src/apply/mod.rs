@@ -34,11 +34,11 @@ pub struct Write {
     /// With the namespace that it goes to. Unpacked when its turn comes.
     pub entry: Arc<Entry>,
     /// What is added to what Git says, and left out.
-    pub dress: Arc<ApplyContext>,
+    pub context: Arc<ApplyContext>,
     /// The `resourceVersion` that was live when this was decided; `None`: there was no such object.
     pub live: Option<String>,
     /// For what the object doesn't say itself.
-    pub manner: ApplyOptions,
+    pub options: ApplyOptions,
     /// This very content was created anew already: if it is refused again, once more wouldn't help.
     pub recreated: bool,
     /// Why the live object must not be deleted, not even to be created anew.
@@ -79,10 +79,10 @@ pub async fn apply(
 pub async fn rehearse(
     cluster: &Cluster,
     manifest: &Manifest,
-    manner: ApplyOptions,
+    options: ApplyOptions,
 ) -> Result<Value, Outcome> {
     match cluster.lookup(&manifest.gvk).await {
-        Ok(Lookup::Served(served)) => send(cluster, &served, manifest, manner, Mode::Rehearse).await,
+        Ok(Lookup::Served(served)) => send(cluster, &served, manifest, options, Mode::Rehearse).await,
         Ok(Lookup::NotServed) => Err(Outcome::NotServed),
         Err(error) => Err(failure(manifest, &error)),
     }
@@ -119,7 +119,7 @@ async fn one(
 ) -> (ObjectKey, Outcome, Option<String>) {
     let written = write.entry.manifest();
     let there = observer.and_then(|observer| observer.get(&written.key));
-    let manifest = &*write.dress.on(&written, there.as_deref(), SYNC_MANAGER);
+    let manifest = &*write.context.on(&written, there.as_deref(), SYNC_MANAGER);
     let (outcome, version) = match cluster.lookup(&manifest.gvk).await {
         Ok(Lookup::Served(served)) => write_one(cluster, observer, &served, write, manifest).await,
         Ok(Lookup::NotServed) => (Outcome::NotServed, None),
@@ -148,8 +148,8 @@ async fn write_one(
     write: &Write,
     manifest: &Manifest,
 ) -> (Outcome, Option<String>) {
-    let manner = write.manner.of(&manifest.value);
-    match send(cluster, served, manifest, manner, Mode::Write).await {
+    let options = write.options.of(&manifest.value);
+    match send(cluster, served, manifest, options, Mode::Write).await {
         Ok(object) => {
             if let Some(observer) = observer {
                 observer.note(&manifest.key, &object);
@@ -162,7 +162,7 @@ async fn write_one(
             };
             (outcome, version.map(str::to_owned))
         }
-        Err(Outcome::Failed(refused)) if !refused.fixed.is_empty() && manner.recreate => {
+        Err(Outcome::Failed(refused)) if !refused.fixed.is_empty() && options.recreate => {
             let outcome = match &write.spared {
                 Some(why) => recreate::spared(why, refused),
                 None => recreate::instead(cluster, served, manifest, write.recreated, refused).await,
@@ -179,7 +179,7 @@ async fn send(
     cluster: &Cluster,
     served: &Served,
     manifest: &Manifest,
-    manner: ApplyOptions,
+    options: ApplyOptions,
     mode: Mode,
 ) -> Result<Value, Outcome> {
     if served.namespaced && manifest.key.namespace.is_none() {
@@ -188,7 +188,7 @@ async fn send(
     let writer = cluster.writer(SYNC_MANAGER);
     let mut applied = writer.apply(served, &manifest.value, mode).await;
     if let Ok(Applied::Conflicts(fields)) = &applied
-        && (manner.force || fields.iter().all(|own| is_a_person(&own.manager)))
+        && (options.force || fields.iter().all(|own| is_a_person(&own.manager)))
     {
         applied = writer.take_over(served, &manifest.value, mode).await;
     }

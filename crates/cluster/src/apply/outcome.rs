@@ -139,7 +139,7 @@ fn conflict(fields: &[Conflict]) -> String {
         })
         .collect();
     format!(
-        "others own fields that Git wants to have another value: {}",
+        "other managers own fields for which Git has another value: {}",
         owned.join("; ")
     )
 }
@@ -189,7 +189,7 @@ mod tests {
         let (message, hint) = outcome.told("Deployment").unwrap();
         assert_eq!(
             message,
-            "others own fields that Git wants to have another value: autoscaler owns .spec.replicas (line 9); helm \
+            "other managers own fields for which Git has another value: autoscaler owns .spec.replicas (line 9); helm \
              owns .spec.paused (line 7), .spec.strategy (line 8)"
         );
         assert_eq!(outcome.place().map(|at| at.line), Some(7));

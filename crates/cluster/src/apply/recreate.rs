@@ -89,7 +89,7 @@ async fn let_go(cluster: &Cluster, served: &Served, manifest: &Manifest) -> Resu
     match deleted {
         Ok(Written::Done(_)) => Ok(meta(&live, "uid").unwrap_or_default().to_owned()),
         Ok(Written::Precondition(why)) => Err(No::NotNow(why)),
-        Ok(Written::Exists(_)) => Err(No::NotNow("the answer makes no sense".to_owned())),
+        Ok(Written::Exists(_)) => Err(No::NotNow("the answer cannot be understood".to_owned())),
         Err(error) => Err(No::Refused(failure(manifest, &error))),
     }
 }

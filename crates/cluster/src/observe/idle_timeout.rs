@@ -45,7 +45,7 @@ impl Body for IdleTimeout {
         }
         match &mut self.ends {
             Some(ends) => ends.as_mut().poll(context).map(|()| {
-                tracing::debug!(?limit, "a watch has fallen silent");
+                tracing::debug!(?limit, "a watch has gone silent");
                 None
             }),
             None => Poll::Pending,

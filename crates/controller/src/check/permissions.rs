@@ -96,7 +96,7 @@ pub(super) async fn check(cluster: &Cluster, identity: Option<&str>) -> Vec<Chec
                 "permissions for Events",
                 format!("{whom} may not {}", listed(&events)),
             )
-            .fix("without, intents don't tell in Events what they do (docs/how-to/operate.md#rbac)"),
+            .fix("without it, intents write no Events (docs/how-to/operate.md#rbac)"),
         );
     }
     match self::missing(cluster, dry_runs).await {
@@ -105,7 +105,8 @@ pub(super) async fn check(cluster: &Cluster, identity: Option<&str>) -> Vec<Chec
                 "permissions for dry-runs",
                 format!("{whom} may not {}", listed(&missing)),
             )
-            .fix("kubectl apply -f deploy/rbac-fence.yaml once the fence stands: whether it guards Works is not known without"),
+            .fix("kubectl apply -f deploy/rbac-fence.yaml once the fence is installed: without it cutover does not know whether the \
+                  fence guards Works"),
         ),
         _ => {}
     }

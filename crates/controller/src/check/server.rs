@@ -68,7 +68,7 @@ pub(super) async fn reach(cluster: &Cluster) -> (Vec<Check>, Option<Reached>) {
     let check = match minor.parse::<u32>() {
         Ok(minor) if minor < POLICIES_SINCE => {
             Check::warning(NAME, format!("{said}: it has no admission policies")).fix(format!(
-                "the admission fence needs Kubernetes 1.{POLICIES_SINCE}; migrations are safe without"
+                "the admission fence needs Kubernetes 1.{POLICIES_SINCE}; migrations are safe without it"
             ))
         }
         _ => Check::ok(NAME, said),
@@ -106,7 +106,7 @@ fn moment(date: &str) -> Option<Timestamp> {
 pub(super) fn clock(reached: &Reached) -> Check {
     const NAME: &str = "clock";
     let Some(date) = reached.date else {
-        return Check::skipped(NAME, "the API server does not tell its time");
+        return Check::skipped(NAME, "the API server does not report its time");
     };
     let skew = skew(date, reached.sent, reached.answered);
     let said = format!("{} s apart from the API server's", skew.as_secs());
@@ -268,7 +268,7 @@ fn includes(live: &Value, wanted: &Value) -> bool {
 pub(super) async fn fence(cluster: &Cluster, identity: Option<&str>) -> Check {
     const NAME: &str = "admission fence";
     let whom = identity.unwrap_or("NAME");
-    let install = format!("cutover init --cluster --reconciler {whom}; migrations are safe without");
+    let install = format!("cutover init --cluster --reconciler {whom}; migrations are safe without it");
     match try_fence(cluster).await {
         Ok(None) => Check::skipped(NAME, "this API server has no admission policies"),
         Ok(Some(fence)) => match (fence.self_test, fence.pins) {

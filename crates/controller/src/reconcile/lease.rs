@@ -139,7 +139,7 @@ where
             Kind::Conflict,
             format!("the lease {} was lost before everything was done", leader.lease()),
         )
-        .hint("run it again: what was begun goes on from where it is"))
+        .hint("run it again: unfinished work continues from where it is"))
     })
 }
 
@@ -249,7 +249,7 @@ impl Leader {
         );
         self.tell(Standing::Looking);
         if tokio::time::timeout(WIND_UP, work).await.is_err() {
-            tracing::warn!("what was under way has been left");
+            tracing::warn!("unfinished work was left");
         }
         None
     }

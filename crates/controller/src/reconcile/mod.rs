@@ -1,6 +1,5 @@
 //! The loops: sync, intents, publish. They meet only in the Karmada API server and in `report`.
 
-mod besides;
 mod definitions;
 mod endings;
 mod forecasts;
@@ -8,6 +7,7 @@ pub mod intents;
 pub mod lease;
 mod notices;
 mod offline;
+mod other_problems;
 mod overview;
 mod plan;
 mod policy_change;

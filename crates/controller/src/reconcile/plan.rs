@@ -135,7 +135,7 @@ async fn exclusive(cluster: &Cluster, changes: &[Change]) -> Vec<Problem> {
             Err(why) => {
                 let unknown = |change: &&Change| Problem {
                     message: format!(
-                        "it cannot be told whether {} and another {kind} exclude each other: {why}",
+                        "it is not known whether {} and another {kind} exclude each other: {why}",
                         change.key
                     ),
                     hint: None,

@@ -337,7 +337,7 @@ impl Look {
         let spec = &migration.spec;
         let given = match self.profiles.get() {
             Ok(given) => given,
-            Err(unknown) => return Seen::unknown(format!("its profile cannot be told: {unknown}")),
+            Err(unknown) => return Seen::unknown(format!("its profile is not known: {unknown}")),
         };
         let found = profile::find(given, spec.profile.as_deref(), &spec.workload.gvk());
         let profile = found.ok().flatten();

@@ -10,13 +10,13 @@ use serde::Deserialize;
 use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 
-use super::besides::besides;
 use super::intents::policies::claimed_by;
 use super::intents::{
     self, Canaries, FailpointHook, Fits, Metrics, NoFailpoints, NoMetrics, Parts, Templates,
 };
 use super::lease::{self, LeaseOptions};
 use super::notices;
+use super::other_problems::other_problems;
 use super::overview::{Reports, Seen};
 use super::publish::Publisher;
 use super::refusals::Refusals;
@@ -189,7 +189,7 @@ pub fn run(options: Options, cancel: CancellationToken) -> BoxFuture<'static, Re
         tokio::select! {
             done = working => done,
             () = too_late => {
-                tracing::warn!("the grace period is over: what was under way has been left");
+                tracing::warn!("the grace period has ended: unfinished work was left");
                 Ok(())
             }
         }
@@ -421,7 +421,7 @@ impl Layout {
             notifier: options
                 .notifier
                 .clone()
-                .map(|notifier| notifier.with(besides(seen))),
+                .map(|notifier| notifier.with(other_problems(seen))),
         }
     }
 

@@ -90,7 +90,7 @@ impl Running {
         tokio::select! {
             () = all(&mut self.loops) => {}
             () = stop.leave(LOOPS) => {
-                tracing::warn!("what was under way has been left; the next run goes on from there");
+                tracing::warn!("unfinished work was left; the next run continues from there");
                 // Those that compute don't hear of it before they are done.
                 self.loops.abort_all();
             }

@@ -144,7 +144,7 @@ impl Settings {
                 }
                 Err(error) => {
                     if trouble.is_news(&error) {
-                        tracing::warn!(%error, "cutover.yaml cannot be read; what it said before stays in force");
+                        tracing::warn!(%error, "cutover.yaml cannot be read; the previous settings stay in force");
                     }
                     // With another revision at once: without one there would be no other occasion.
                     if let Ok(Err(_)) = tokio::time::timeout(LOOK_EVERY, desired.changed()).await {
@@ -160,7 +160,7 @@ impl Settings {
             match usable {
                 Ok(changed) => return changed,
                 Err(error) => {
-                    tracing::warn!(%error, at = ?error.location(), "what cutover.yaml said before stays in force");
+                    tracing::warn!(%error, at = ?error.location(), "the previous settings stay in force");
                 }
             }
         }

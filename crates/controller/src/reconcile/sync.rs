@@ -119,7 +119,7 @@ pub struct Sync {
     /// What is waited for of them.
     others: Option<Arc<Wait>>,
     /// How objects are applied that don't say so themselves.
-    manner: ApplyOptions,
+    options: ApplyOptions,
     creates_namespaces: bool,
     /// What the gate makes of kinds without a profile.
     unknown_kinds: UnknownKinds,
@@ -160,7 +160,7 @@ impl Sync {
             waves: Waves::new(own.and_then(|own| own.wait.as_ref()).map(Interval::duration)),
             dependencies: Vec::new(),
             others: None,
-            manner: own.map(manner).unwrap_or_default(),
+            options: own.map(apply_options).unwrap_or_default(),
             creates_namespaces: own.is_some_and(|own| own.create_namespaces),
             unknown_kinds: own.map(|own| own.gate.unknown_kinds).unwrap_or_default(),
             requests: Requests::default(),
@@ -651,7 +651,7 @@ impl Sync {
             objects: self.placed.objects.clone(),
             frozen: Arc::clone(&self.placed.frozen),
             doubt: self.git_doubt(),
-            dress: Arc::clone(&self.source.selection.dress),
+            context: Arc::clone(&self.source.selection.context),
             observer: self.observer.clone(),
         })));
     }
@@ -703,7 +703,7 @@ fn log(tick: Tick, outcome: &Result<Arc<SyncReport>, Error>) {
     }
 }
 
-const fn manner(own: &config::Sync) -> ApplyOptions {
+const fn apply_options(own: &config::Sync) -> ApplyOptions {
     ApplyOptions {
         force: own.force,
         recreate: own.recreate,

@@ -107,7 +107,7 @@ async fn hear(
         Heard::Other => StatusCode::NO_CONTENT,
         Heard::Forged => {
             door.refusals
-                .note("a message was not believed: its signature or token is wrong");
+                .note("a message was rejected: its signature or token is wrong");
             StatusCode::UNAUTHORIZED
         }
     }

@@ -73,7 +73,7 @@ catalog! {
     WAITING: Gauge "cutover_intents_waiting" ["kind", "reason", "manual"]
         "Intents that wait, by kind and reason code; manual is true where only a person ends the wait";
     ENDED: Counter "cutover_intents_ended_total" ["kind", "phase"]
-        "Attempts of intents that came to an end, by kind and last phase";
+        "Attempts of intents that have ended, by kind and last phase";
     PHASES: Histogram "cutover_intent_phase_duration_seconds" ["kind", "phase"]
         "How long a phase of an intent took";
     DOWNTIME: Histogram "cutover_migration_downtime_seconds" []

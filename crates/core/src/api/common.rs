@@ -165,7 +165,7 @@ pub struct WaitingFor {
     /// What kind of thing is waited for.
     #[serde(default)]
     pub code: WaitCode,
-    /// What is waited for, as a sentence.
+    /// What is waited for: what is to come, or what was observed instead.
     pub reason: String,
     /// What a person can say for what can't be seen, as it is offered in the reason.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
@@ -186,6 +186,14 @@ impl WaitingFor {
     /// Returns whether it goes on only when a person says so.
     pub fn asks_a_person(&self) -> bool {
         self.code.is_for_a_person() || self.approval.is_some() || !self.offers.is_empty()
+    }
+
+    /// Says it after the name of what waits: `waits for` where the reason names what is to come, `waits:` where it says what was
+    /// observed. By its code, as a reason of evidence may be either.
+    pub fn phrase(&self) -> String {
+        let names_what_comes = self.approval.is_some() || self.code == WaitCode::Turn;
+        let link = if names_what_comes { " for" } else { ":" };
+        format!("waits{link} {}", self.reason)
     }
 
     /// Returns whether nothing has to happen for it to go on but that its time comes: a soak, a pause between steps, a time window.
@@ -383,7 +391,7 @@ impl Common {
     /// Says how it stands, in the conditions that all kinds have, and in those of the kind.
     pub fn say(&mut self, standing: Standing, reason: &str, own: &[(&str, bool)], now: Timestamp) {
         let message = match (&self.waiting_for, self.findings.first()) {
-            (Some(wait), _) => format!("waits: {}", wait.reason),
+            (Some(wait), _) => wait.phrase(),
             (None, Some(finding)) => finding.message.clone(),
             (None, None) => String::new(),
         };
@@ -447,4 +455,37 @@ pub(super) fn anything(_: &mut schemars::SchemaGenerator) -> schemars::Schema {
 /// A schema that takes any JSON object and keeps it.
 pub(super) fn any_object(_: &mut schemars::SchemaGenerator) -> schemars::Schema {
     schemars::json_schema!({ "type": "object", "nullable": true, "x-kubernetes-preserve-unknown-fields": true })
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn what_is_to_come_completes_the_sentence_and_what_was_observed_does_not() {
+        let phrase = |code: &str, approval: Option<&str>, reason: &str| {
+            let wait = json!({"code": code, "approval": approval, "reason": reason, "since": "2026-01-02T03:04:05Z"});
+            serde_json::from_value::<WaitingFor>(wait).unwrap().phrase()
+        };
+        for (code, approval, reason, said) in [
+            (
+                "Approval",
+                Some("Handoff"),
+                "approval of Handoff",
+                "waits for approval of Handoff",
+            ),
+            ("Turn", None, "its turn", "waits for its turn"),
+            (
+                "Evidence",
+                None,
+                "east: not suspended yet",
+                "waits: east: not suspended yet",
+            ),
+            ("Approval", None, "is it certain?", "waits: is it certain?"),
+        ] {
+            assert_eq!(phrase(code, approval, reason), said);
+        }
+    }
 }

@@ -177,7 +177,7 @@ pub(super) fn describe(schema: &mut schemars::Schema) {
     fields.insert(
         "trimmedJournal".to_owned(),
         json!({
-            "description": "After the end, in place of `journal`: what cutover keeps of it, as JSON. No other client is to read or write \
+            "description": "After the end, in place of `journal`: what cutover keeps of it, as JSON. No other client may read or write \
                 it. The record on the status branch has the whole journal",
             "type": "string",
             "nullable": true,

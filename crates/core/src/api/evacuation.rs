@@ -29,7 +29,7 @@ use cutover_karmada::name::ClusterName;
     printcolumn = r#"{"name":"Of","type":"integer","jsonPath":".status.progress.of"}"#,
     printcolumn = r#"{"name":"Failed","type":"integer","jsonPath":".status.progress.failed"}"#,
     printcolumn = r#"{"name":"Age","type":"date","jsonPath":".metadata.creationTimestamp"}"#,
-    printcolumn = r#"{"name":"Waiting for","type":"string","jsonPath":".status.waitingFor.reason"}"#
+    printcolumn = r#"{"name":"Waiting","type":"string","jsonPath":".status.waitingFor.reason"}"#
 )]
 #[serde(rename_all = "camelCase")]
 pub struct EvacuationSpec {

@@ -24,7 +24,7 @@ use super::moves::{MovesRank, MovesSpec, MovesStatus, moves_rank};
     printcolumn = r#"{"name":"Failed","type":"integer","jsonPath":".status.progress.failed"}"#,
     printcolumn = r#"{"name":"Dry run","type":"boolean","jsonPath":".spec.dryRun"}"#,
     printcolumn = r#"{"name":"Age","type":"date","jsonPath":".metadata.creationTimestamp"}"#,
-    printcolumn = r#"{"name":"Waiting for","type":"string","jsonPath":".status.waitingFor.reason"}"#
+    printcolumn = r#"{"name":"Waiting","type":"string","jsonPath":".status.waitingFor.reason"}"#
 )]
 #[serde(rename_all = "camelCase")]
 pub struct RebalanceSpec {

@@ -37,7 +37,7 @@ pub const ROLLOUT_WAVE_ANNOTATION: &str = "cutover.dev/rollout-wave";
     printcolumn = r#"{"name":"Stable","type":"string","jsonPath":".status.stable"}"#,
     printcolumn = r#"{"name":"Target","type":"string","jsonPath":".status.target"}"#,
     printcolumn = r#"{"name":"Age","type":"date","jsonPath":".metadata.creationTimestamp"}"#,
-    printcolumn = r#"{"name":"Waiting for","type":"string","jsonPath":".status.waitingFor.reason"}"#
+    printcolumn = r#"{"name":"Waiting","type":"string","jsonPath":".status.waitingFor.reason"}"#
 )]
 #[serde(rename_all = "camelCase")]
 pub struct RolloutSpec {

@@ -30,7 +30,7 @@ use super::{Common, Intent, Lifecycle, Progress, RolloutControls, RolloutPhase, 
     printcolumn = r#"{"name":"Halted","type":"integer","jsonPath":".status.halted"}"#,
     printcolumn = r#"{"name":"Left out","type":"integer","jsonPath":".status.leftOut"}"#,
     printcolumn = r#"{"name":"Age","type":"date","jsonPath":".metadata.creationTimestamp"}"#,
-    printcolumn = r#"{"name":"Waiting for","type":"string","jsonPath":".status.waitingFor.reason"}"#
+    printcolumn = r#"{"name":"Waiting","type":"string","jsonPath":".status.waitingFor.reason"}"#
 )]
 #[serde(rename_all = "camelCase")]
 pub struct RolloutPolicySpec {

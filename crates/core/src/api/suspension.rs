@@ -37,7 +37,7 @@ use cutover_karmada::name::ClusterName;
     printcolumn = r#"{"name":"Until","type":"string","jsonPath":".spec.until"}"#,
     printcolumn = r#"{"name":"By","type":"string","jsonPath":".status.by"}"#,
     printcolumn = r#"{"name":"Reason","type":"string","jsonPath":".spec.reason"}"#,
-    printcolumn = r#"{"name":"Waiting for","type":"string","jsonPath":".status.waitingFor.reason"}"#
+    printcolumn = r#"{"name":"Waiting","type":"string","jsonPath":".status.waitingFor.reason"}"#
 )]
 #[serde(rename_all = "camelCase")]
 pub struct SuspensionSpec {

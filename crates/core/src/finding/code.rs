@@ -65,7 +65,7 @@ macro_rules! rules {
 }
 
 rules! {
-    Unreadable = 1, "unreadable", Error, "The document is not YAML or JSON that means the same to everybody.";
+    Unreadable = 1, "unreadable", Error, "The document is not YAML or JSON that means the same to every parser.";
     DuplicateKey = 2, "duplicate-key", Error, "A key is written twice in one mapping: one of the values would be lost.";
     NotAnObject = 3, "not-an-object", Error, "The document has no valid apiVersion, kind or metadata.name.";
     TooLarge = 4, "too-large", Error, "The file is larger, deeper or has more aliases than any manifest needs.";
@@ -76,22 +76,22 @@ rules! {
     NoSuchKind = 9, "no-such-kind", Error, "The API group cutover.dev has no such kind, or not in that version: no API server serves it.";
     KubernetesSchema = 10, "kubernetes-schema", Warning, "The Kubernetes that cutover is built for has no such kind, field or value, or requires a field that is missing; a newer one may differ.";
     NoFolder = 11, "no-folder", Error, "A sync names a folder that the repository doesn't have: it would apply nothing.";
-    UnknownWorkload = 101, "unknown-workload", Warning, "An intent speaks of a workload that the repository doesn't define.";
+    UnknownWorkload = 101, "unknown-workload", Warning, "An intent names a workload that the repository doesn't define.";
     SelectsNothing = 102, "selects-nothing", Warning, "A policy selects no object of the repository.";
     UnknownProfile = 103, "unknown-profile", Error, "An intent names a profile that is neither built in nor defined.";
-    UnknownPolicy = 104, "unknown-policy", Warning, "An intent speaks of a policy that the repository doesn't define.";
+    UnknownPolicy = 104, "unknown-policy", Warning, "An intent names a policy that the repository doesn't define.";
     SuspendsSeveral = 105, "suspends-several", Warning, "A suspension of a policy stops every workload that the policy selects.";
     SharedPolicy = 106, "shared-policy", Error, "A workload can't be suspended alone: its policy selects others, too, and a pin can't hold it.";
     OverAlready = 107, "over-already", Warning, "The suspension ends in the past.";
-    SuspendsNowhere = 108, "suspends-nowhere", Warning, "A cluster is suspended in which the policy never puts anything.";
+    SuspendsNowhere = 108, "suspends-nowhere", Warning, "A suspension names a cluster in which the policy never places anything.";
     RivalIntents = 109, "rival-intents", Error, "Two standing intents of one kind are about the same workload.";
-    TooLate = 110, "too-late", Note, "The deadline of an intent, or the end of its window, is in the past: it begins nothing.";
+    TooLate = 110, "too-late", Note, "The deadline of an intent, or the end of its window, is in the past: the intent starts nothing.";
     BadExpression = 111, "bad-expression", Error, "An expression, a JSONPath or a query can't be read, or exceeds its budget: nothing is decided by it.";
     TakesTurns = 112, "takes-turns", Warning, "Several intents want the same workload: those that have not ended go one after the other.";
     ExclusiveIntents = 113, "exclusive-intents", Error, "Two intents that have not ended want what only one of them can have: the workload in different clusters.";
     LosesState = 114, "loses-state", Error, "A change of files takes a workload with state out of its clusters, and no Migration carries its state.";
     MayLoseState = 115, "may-lose-state", Warning, "A change of files may take a workload with state out of its clusters: files do not say where it runs.";
-    BesideRollout = 116, "beside-rollout", Note, "A workload is moved whose changes a Rollout brings out: the two take turns.";
+    BesideRollout = 116, "beside-rollout", Note, "An intent moves a workload whose changes a Rollout releases: the two take turns.";
     UnknownCluster = 117, "unknown-cluster", Warning, "One object alone names the cluster, and others name one whose name is nearly the same.";
     GoesNowhere = 118, "goes-nowhere", Error, "A Migration names one cluster as its source and as its target.";
     ShortTimeout = 119, "short-timeout", Note, "The time in which something must become healthy is shorter than the time for which it must stay healthy: the second begins where the first ends.";
@@ -99,11 +99,11 @@ rules! {
     BadMoves = 121, "bad-moves", Error, "An evacuation or a rebalance asks for something that can't be done.";
     UnknownKind = 122, "unknown-kind", Warning, "An intent selects a kind of which the repository defines no object.";
     ToleratesCordon = 123, "tolerates-cordon", Warning, "A policy tolerates the taint by which an evacuation keeps new work off its cluster.";
-    InVain = 124, "in-vain", Warning, "A field of an evacuation says nothing beside the others.";
+    InVain = 124, "in-vain", Warning, "A field of an evacuation has no effect together with the others.";
     NamedTwice = 131, "named-twice", Warning, "A rollout names a cluster twice: only the first place counts.";
     NoSuchWave = 132, "no-such-wave", Warning, "A rollout waits for an approval of a wave that it doesn't name.";
     BadSelector = 133, "bad-selector", Error, "A label selector of a rollout policy can't be read: everything of its kind is held.";
-    RolledTwice = 134, "rolled-twice", Warning, "Of a workload that a rollout policy selects, another intent is in charge.";
+    RolledTwice = 134, "rolled-twice", Warning, "Another intent is in charge of a workload that a rollout policy selects.";
     BadShift = 141, "bad-shift", Error, "A replica shift asks for something that can't be done.";
     ScaledBesides = 142, "scaled-besides", Warning, "Something else sets the replicas that a shift moves, so that the shift is refused.";
     FailoverMeanwhile = 143, "failover-meanwhile", Warning, "The policy of a workload whose replicas are shifted has failover: the shift is refused.";

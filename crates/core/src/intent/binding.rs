@@ -51,7 +51,7 @@ pub(super) fn preserved() -> Finding {
     Finding::new(
         PRESERVED,
         "preserveResourcesOnDeletion would leave the source's copy running, unmanaged",
-        "take preserveResourcesOnDeletion out of the policy for the time of the move",
+        "remove preserveResourcesOnDeletion from the policy for the duration of the move",
     )
 }
 

@@ -3,7 +3,7 @@
 //! A cause is answered once. The answer stands in an annotation of cutover's own on the Cluster: it names the Evacuation before that is
 //! created, and says afterwards that it may begin. What is created late, by a process that has been replaced, does nothing.
 
-mod told;
+mod problems;
 
 use std::collections::BTreeMap;
 
@@ -22,8 +22,8 @@ use crate::api::{
 use crate::config::{EvacuationCause, Evacuations, EvacuationsMode};
 use cutover_karmada::name::{ClusterName, ObjectKey};
 use cutover_karmada::{Cluster, Placement, Taint, meta};
-use told::may_be_evicted;
-pub use told::{Told, problems};
+use problems::may_be_evicted;
+pub use problems::{Problem, problems};
 
 /// On a Cluster: which causes were answered, and by which Evacuation, as JSON.
 pub const ANSWER_ANNOTATION: &str = "cutover.dev/evacuation-answer";
@@ -122,7 +122,7 @@ pub fn depends_on_workloads(clusters: &[Value], settings: &Evacuations) -> bool 
 }
 
 /// Returns whether something may have to be done that no change of a Cluster or of an Evacuation tells of. `problems`: of that view.
-pub fn is_open(view: &View<'_>, problems: &[Told]) -> bool {
+pub fn is_open(view: &View<'_>, problems: &[Problem]) -> bool {
     let mut members = view.clusters.iter().filter_map(Member::of);
     let is_unanswered = |member: Member<'_>| {
         let answer = member.answer().and_then(Result::ok);
@@ -217,7 +217,7 @@ fn first_answer(
         return None;
     }
     if let Some(off) = of_cutover().find(|one| is_overtaken(one)) {
-        return has_ended(off).then(|| gone(off, "it was called off, and another cause has come"));
+        return has_ended(off).then(|| gone(off, "it was cancelled, and another cause now applies"));
     }
     // What was created late speaks of another cause, perhaps under other settings.
     if let Some(late) = of_cutover().find(|one| is_held(one)) {
@@ -246,7 +246,7 @@ fn first_answer(
     }
     // Its cordon goes with it, and comes again with the next one.
     if let Some(old) = of_cutover().find(|one| has_ended(one)) {
-        return Some(gone(old, "another cause has come"));
+        return Some(gone(old, "another cause now applies"));
     }
     let name = format!("{}-{}", driven::timed(&member.stem(), view.now), member.tag());
     Some(member.says(
@@ -268,7 +268,7 @@ fn carry_out(view: &View<'_>, member: &Member<'_>, answer: Answer) -> Option<Ste
             } else if is_as_asked() {
                 Some(let_go(there))
             } else {
-                Some(gone(there, "what it says is not what the settings say now"))
+                Some(gone(there, "its spec differs from the current settings"))
             };
         }
         let done = Answer {

@@ -106,9 +106,11 @@ impl Decision {
 pub enum Refusal {
     #[error("{name} has ended: {phase}")]
     Ended { name: String, phase: Phase },
-    #[error("{name} is past its commit point: the target has taken over, and abort is not obeyed any more")]
+    #[error("{name} is past its commit point: the target has taken over, and it can no longer be aborted")]
     Committed { name: String },
-    #[error("{name} is being rolled back, which is not paused: it is the way back to a workload that runs")]
+    #[error(
+        "{name} is being rolled back, and a rollback cannot be paused: it is the way back to a running workload"
+    )]
     RollingBack { name: String },
     #[error("{name} waits for no approval: spec.approval names no phases")]
     NoGates { name: String },
@@ -118,7 +120,7 @@ pub enum Refusal {
         phase: Phase,
         gates: Vec<Phase>,
     },
-    #[error("which phase of {name} is meant isn't clear: {} are not approved", list(.open))]
+    #[error("several phases of {name} are not approved: {}", list(.open))]
     WhichPhase { name: String, open: Vec<Phase> },
     #[error("the present attempt of {name} is not known: no control plane could be asked how it stands")]
     WhichAttempt { name: String },
@@ -126,7 +128,7 @@ pub enum Refusal {
     NothingOpen { name: String, attempt: u32 },
     #[error("the phase of {name} is not known, and an assumption is valid for one phase of one attempt")]
     PhaseUnknown { name: String },
-    #[error("{name} does not ask for the word {} {cluster} at present", .fact.argument())]
+    #[error("{name} does not currently ask for the assumption {} {cluster}", .fact.argument())]
     NotAsked {
         name: String,
         fact: Fact,
@@ -134,7 +136,7 @@ pub enum Refusal {
         /// What it does ask.
         offers: Vec<(Fact, ClusterName)>,
     },
-    #[error("attempt {asked} of {name} is over; the present one is {present}")]
+    #[error("attempt {asked} of {name} has ended; the current one is {present}")]
     PastAttempt { name: String, asked: u32, present: u32 },
 }
 
@@ -154,7 +156,7 @@ impl Refusal {
             }
             Self::PastAttempt { .. } => "leave --attempt out".to_owned(),
             Self::NotAsked { offers, .. } if offers.is_empty() => {
-                "it waits for no word at present: cutover status says what it waits for".to_owned()
+                "it currently asks for no assumption: cutover status shows what it waits for".to_owned()
             }
             Self::NotAsked { offers, .. } => {
                 let words = offers.iter().map(|(fact, cluster)| format!("{} {cluster}", fact.argument()));
@@ -356,7 +358,7 @@ impl Requested<'_> {
         let spent = self.now.words.iter().filter(is_spent).count();
         if self.spec.assume.iter().filter(is_same).count() > spent {
             return Ok(Decision::Nothing(format!(
-                "{} in {cluster} is said already, for {phase} of {name} in attempt {attempt}",
+                "{} in {cluster} is confirmed already, for {phase} of {name} in attempt {attempt}",
                 fact.name()
             )));
         }
@@ -414,7 +416,7 @@ impl Requested<'_> {
             }
         }
         let body = format!(
-            "The attempt to {} is to be rolled back, to where the workload ran before, unless it is committed by then.",
+            "The attempt to {} is rolled back to where the workload ran before, unless it has been committed by then.",
             self.what()
         );
         Ok(Decision::abort(self.name, self.spec.abort, body))
@@ -447,7 +449,7 @@ fn meaning(fact: Fact, cluster: &ClusterName) -> String {
         }
         Fact::To => format!("{cluster} keeps the workload, or gets it back"),
         Fact::Settle => {
-            format!("it may end although {cluster}, which has the workload, can't be looked into")
+            format!("it may end although {cluster}, which has the workload, cannot be observed")
         }
     }
 }
@@ -538,7 +540,7 @@ mod tests {
     fn an_approval_for_nobody_knows_what_is_refused() {
         let open = spec(json!({}));
         let early = running(&open, &[Phase::Hold], None);
-        insta::assert_snapshot!(said(&ANY, &open, Observed::Known(&early)), @"no: which phase of shop/a is meant isn't clear: Handoff and Cleanup are not approved");
+        insta::assert_snapshot!(said(&ANY, &open, Observed::Known(&early)), @"no: several phases of shop/a are not approved: Handoff and Cleanup");
         insta::assert_snapshot!(said(&ANY, &open, Observed::Unknown), @"no: the present attempt of shop/a is not known: no control plane could be asked how it stands");
         let ungated = spec(json!({"approval": null}));
         insta::assert_snapshot!(said(&ANY, &ungated, Observed::Fresh), @"no: shop/a waits for no approval: spec.approval names no phases");
@@ -548,7 +550,7 @@ mod tests {
             by: None,
         };
         insta::assert_snapshot!(said(&of(Phase::Verify, None), &open, Observed::Fresh), @"no: shop/a does not wait for an approval of Verify, but of Handoff and Cleanup");
-        insta::assert_snapshot!(said(&of(Phase::Cleanup, Some(1)), &open, Observed::Known(&early)), @"no: attempt 1 of shop/a is over; the present one is 2");
+        insta::assert_snapshot!(said(&of(Phase::Cleanup, Some(1)), &open, Observed::Known(&early)), @"no: attempt 1 of shop/a has ended; the current one is 2");
     }
 
     #[test]
@@ -608,7 +610,7 @@ mod tests {
         };
         assert_eq!(
             said(&elsewhere, &open, Observed::Known(&back)),
-            "no: shop/a does not ask for the word from wset at present"
+            "no: shop/a does not currently ask for the assumption from wset"
         );
         let goes_on = running(&open, &[Phase::Capture], None);
         assert!(said(&vouch, &open, Observed::Known(&goes_on)).starts_with("no: "));

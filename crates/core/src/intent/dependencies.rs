@@ -203,11 +203,14 @@ pub(super) fn notes(seen: &[(Reference, Presence)], target: &ClusterName) -> Vec
         notes.extend(not_known(&unknown, target, why));
     }
     let left_out = those(seen, |presence| *presence == Presence::NotRead);
-    let why = format!("it refers to {} objects, and {MOST} are looked for", seen.len());
+    let why = format!(
+        "it refers to {} objects, and only {MOST} are looked up",
+        seen.len()
+    );
     notes.extend(not_known(&left_out, target, &why));
     let come = those(seen, |presence| *presence == Presence::Comes);
     let claims = come.into_iter().filter(|reference| reference.is_claim());
-    notes.extend(claims.map(|claim| format!("{claim} comes to {target} without what is on its volume")));
+    notes.extend(claims.map(|claim| format!("{claim} reaches {target} without the data on its volume")));
     notes
 }
 
@@ -506,7 +509,7 @@ mod tests {
         );
         assert_eq!(
             notes(&[(claim.clone(), Presence::Comes)], &west),
-            ["PersistentVolumeClaim data comes to west without what is on its volume"]
+            ["PersistentVolumeClaim data reaches west without the data on its volume"]
         );
         assert!(notes(&[(claim, Presence::There)], &west).is_empty());
     }
@@ -523,8 +526,8 @@ mod tests {
             notes(&seen, &west),
             [
                 "whether west has Secret a is not known: no right",
-                "whether west has Secret b and 1 more that the workload needs is not known: it refers to 3 objects, and 30 are \
-                 looked for",
+                "whether west has Secret b and 1 more that the workload needs is not known: it refers to 3 objects, and only 30 \
+                 are looked up",
             ]
         );
         assert!(findings(&seen, &west).is_empty());

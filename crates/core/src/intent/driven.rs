@@ -43,11 +43,11 @@ const AGREED_ANNOTATION: &str = "cutover.dev/agreed-placement";
 pub(super) const OVERTAKEN_ANNOTATION: &str = "cutover.dev/overtaken";
 
 /// Why a Migration is rolled back whose placement isn't Git's.
-pub const OVERTAKEN: &str = "Git asks for another placement by now";
+pub const OVERTAKEN: &str = "Git now asks for another placement";
 /// Why a Migration is rolled back whose policy, or the one that was to take its workload up, has left Git.
 pub const LEFT: &str = "the policy whose placement it carries out is not in Git any more";
 /// Why a Migration is rolled back whose workload would stay with another policy, though Git asks for nothing else.
-pub const PLACED_OTHERWISE: &str = "the policy that was to take the workload up does not take it up";
+pub const PLACED_OTHERWISE: &str = "the policy that was to claim the workload does not claim it";
 /// Why a Migration is rolled back that would only wait for another one.
 pub const COMES_AFTER: &str = "another Migration of the workload comes first";
 
@@ -126,7 +126,7 @@ pub fn called_for(
     if let Some(first) = takers.next()
         && takers.any(|other| other != first)
     {
-        return Err("several policies would take its workloads up".to_owned());
+        return Err("several policies would claim its workloads".to_owned());
     }
     Ok(called)
 }
@@ -142,17 +142,19 @@ fn successor(
     match &tenant.owner {
         Some(own) if own == by && by == policy => return Ok(None),
         Some(own) if own != policy && by != policy => {
-            return Err(format!("{own} has it, and {by} would take it up"));
+            return Err(format!("{own} has claimed it, and {by} would claim it"));
         }
         _ => {}
     }
     if then.activation_preference.is_some() {
-        return Err(format!("{by} is lazy: when it would take it up is not known"));
+        return Err(format!(
+            "{by} is lazy: it is not known when it would claim the workload"
+        ));
     }
     match to_be(tenant) {
         Some(to_be) if to_be == *by => Ok(Some(to_be)),
-        Some(to_be) => Err(format!("{to_be}, which is to come, would take it up")),
-        None => Err(format!("it is not known whether {by} would take it up")),
+        Some(to_be) => Err(format!("{to_be}, which is to be created, would claim it")),
+        None => Err(format!("it is not known whether {by} would claim it")),
     }
 }
 
@@ -166,14 +168,14 @@ fn called(
         return Err("a Migration cannot carry that out".to_owned());
     };
     if tenant.in_hand.is_some() {
-        return Err("an intent has it in hand, and comes first".to_owned());
+        return Err("an intent has claimed it, and goes first".to_owned());
     }
     let ([from], [_]) = (stops.as_slice(), tenant.binding.spec.clusters.as_slice()) else {
         return Err("it runs in several clusters".to_owned());
     };
     let namespace = loss.workload.namespace.clone();
     let namespace =
-        namespace.ok_or("a Migration of a workload without a namespace is not set off by itself")?;
+        namespace.ok_or("cutover does not create a Migration of a workload without a namespace")?;
     let resource = &tenant.binding.spec.resource;
     Ok(Called {
         workload: WorkloadRef {
@@ -432,7 +434,7 @@ impl<'a> Driven<'a> {
             && self.is_by_placement(wanted)
     }
 
-    /// Returns whether Git asks for another placement by now, or for none of this workload. `wanted`: the policy as Git has it, or the one
+    /// Returns whether Git now asks for another placement, or for none of this workload. `wanted`: the policy as Git has it, or the one
     /// that takes the workload up; `template`: the workload's, where it can be seen.
     pub fn is_overtaken(&self, wanted: &Value, template: Option<&Value>) -> bool {
         let selectors = || Vec::<ResourceSelector>::deserialize(&wanted["spec"]["resourceSelectors"]);

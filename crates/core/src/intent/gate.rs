@@ -288,12 +288,12 @@ impl fmt::Display for Loss {
             Fate::Ends => write!(f, "{workload} would end in {here}, with its state"),
             Fate::Forgotten => write!(
                 f,
-                "no profile would say that {workload} has state, which runs in {here}"
+                "{workload} runs in {here}, and no profile would say any more that it has state"
             ),
             Fate::Unclear { why } => {
                 write!(
                     f,
-                    "it cannot be told whether {workload} would stay in {here}: {why}"
+                    "it is not known whether {workload} would stay in {here}: {why}"
                 )
             }
         }
@@ -743,7 +743,7 @@ impl Ground {
         let here = tenant.clusters();
         let unclear = |why: &str| Some(Fate::Unclear { why: why.to_owned() });
         if here.is_empty() {
-            return unclear("an intent has it in hand, and lets it run nowhere now");
+            return unclear("an intent has claimed it, and lets it run in no cluster now");
         }
         if !binding.scheduler_name.is_empty() && spec.scheduler_name != binding.scheduler_name {
             return unclear("another scheduler would place it");
@@ -849,7 +849,7 @@ impl Ground {
         }
         if placement.spread_constraints.is_empty() {
             return if is_divided {
-                unclear("its replicas would be divided by the room that clusters have")
+                unclear("its replicas would be divided by the free capacity of the clusters")
             } else {
                 starts(more)
             };
@@ -865,7 +865,7 @@ impl Ground {
             // Where it is counts for more than anything else.
             std::cmp::Ordering::Equal if !is_divided => None,
             std::cmp::Ordering::Equal => {
-                unclear("its replicas would be divided by the room that clusters have")
+                unclear("its replicas would be divided by the free capacity of the clusters")
             }
             std::cmp::Ordering::Less => starts(more),
             std::cmp::Ordering::Greater => unclear("it runs in more clusters than its policy would allow"),

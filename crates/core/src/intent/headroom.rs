@@ -123,7 +123,7 @@ impl<'a> Headroom<'a> {
         Err(Finding::new(
             "NoTarget",
             format!("no cluster takes it: {why}"),
-            "have its policy allow another cluster, make room there, or name other clusters in spec.to.clusters",
+            "let its policy allow another cluster, free capacity there, or name other clusters in spec.to.clusters",
         ))
     }
 

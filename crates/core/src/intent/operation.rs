@@ -534,8 +534,8 @@ pub(super) fn window_ended<K: Kind>(message: String) -> Interrupt<K> {
 /// Says why something is sent again.
 fn retry(trouble: &Trouble) -> String {
     let hint = if trouble.no_canary {
-        "; only a canary shows when the scheduler is done with the workload: allow it (docs/how-to/operate.md#rbac), or install the \
-         admission fence (docs/how-to/operate.md#admission-fence), which makes it needless"
+        "; cutover needs a probe (the canary) to see when the scheduler has finished: allow it (docs/how-to/operate.md#rbac), or install \
+         the admission fence (docs/how-to/operate.md#admission-fence)"
     } else {
         ""
     };

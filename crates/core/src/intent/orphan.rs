@@ -77,7 +77,7 @@ fn next_of_guest(left: &Left, uid: &str) -> Result<OrphanFate, NotKnown> {
     };
     let Some(instead) = pin::without(pin, &said.rules) else {
         return Ok(OrphanFate::Wait(
-            "the pin does not say yet what was said last".to_owned(),
+            "the pin does not carry the last change yet".to_owned(),
         ));
     };
     let todo = format!(
@@ -262,7 +262,9 @@ fn differs(
             Ok(false) => {}
             Ok(true) => {
                 return Ok(Some(OrphanFate::Ask {
-                    why: format!("{there} gets another version without the pin: it was not released yet"),
+                    why: format!(
+                        "{there} would get another version without the pin: that one was not released yet"
+                    ),
                     todo: todo.to_owned(),
                 }));
             }
@@ -324,9 +326,9 @@ fn needed(
     match removal_changes(template, cluster, left.overrides.get()?, namespace, name, &left.ignored) {
         Ok(false) => Ok(None),
         Ok(true) => Ok(Some(OrphanFate::Ask {
-            why: format!("{keep} gets something else without the pin: the pin holds it, or carries its state"),
-            todo: "ask for the migration again by the same file; or make the template say what the pin says, and it goes \
-                   by itself; or delete the pin by hand, which lets the workload run"
+            why: format!("{keep} would change without the pin: the pin holds it, or carries its state"),
+            todo: "apply the same file of the migration again; or give the template the values of the pin, which cutover then \
+                   removes; or delete the pin by hand, which lets the workload run"
                 .to_owned(),
         })),
         Err(error) => Ok(Some(OrphanFate::Wait(error.to_string()))),
@@ -367,8 +369,8 @@ fn only(binding: &ResourceBinding) -> Result<&ClusterName, OrphanFate> {
             let names: Vec<_> = clusters.iter().map(|cluster| cluster.name.as_str()).collect();
             Err(OrphanFate::Ask {
                 why: format!("its binding lists {}", json!(names)),
-                todo: "ask for the migration again by the same file; or leave the one cluster in the binding that shall keep \
-                       the workload (docs/how-to/operate.md#in-an-emergency): the rest goes by itself then"
+                todo: "apply the same file of the migration again; or leave only the cluster in the binding that is to keep the workload \
+                       (docs/how-to/operate.md#in-an-emergency): cutover then removes the rest"
                     .to_owned(),
             })
         }

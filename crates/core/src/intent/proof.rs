@@ -103,7 +103,7 @@ impl Facts<'_> {
             return Ok(());
         }
         Err(NotProved::No(format!(
-            "{}: it was let run, and its operator has not acknowledged yet that it is to stop",
+            "{}: the copy was allowed to run, and its operator has not acknowledged the stop yet",
             self.cluster
         )))
     }

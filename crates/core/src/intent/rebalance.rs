@@ -117,10 +117,10 @@ impl MoveStrategy for RebalanceSpec {
             survey.findings.push(Finding::new(
                 "CapacityUnknown",
                 format!(
-                    "what {} has and what of it is taken isn't known: nothing is moved there or away for balance",
+                    "the capacity and the use of {} are not known: nothing is moved there or away for balance",
                     unknown.join(", ")
                 ),
-                "Karmada sums it up in status.resourceSummary of the cluster",
+                "Karmada reports them in status.resourceSummary of the cluster",
             ));
         }
         survey.moves.extend(self.level(&mut room, movable, &clusters));
@@ -244,7 +244,7 @@ impl RebalanceSpec {
         let room = with_promises(snapshot, &[])?;
         let mut clusters = self.clusters(snapshot)?.into_iter();
         let full = clusters.find(|name| room.load(name).is_some_and(|load| load > 1000));
-        Ok(full.map(|name| format!("{name} is asked for more than it has")))
+        Ok(full.map(|name| format!("the requests in {name} exceed its capacity")))
     }
 }
 

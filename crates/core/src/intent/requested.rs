@@ -80,7 +80,7 @@ pub fn awaits<'m>(template: &Value, migrations: impl IntoIterator<Item = &'m Val
     let first = under_way(template, migrations)?.find(|one| turns_back(one))?;
     let name = first["metadata"]["name"].as_str().unwrap_or_default();
     Some(format!(
-        "{TARGET_ANNOTATION} is looked at when Migration {name}, which is on its way back, has ended"
+        "{TARGET_ANNOTATION} is read when Migration {name}, which is being rolled back, has ended"
     ))
 }
 
@@ -192,7 +192,7 @@ fn first_answer(
     let (workload, namespace) = (workload_of(template)?, namespace_of(template));
     if namespace.is_none() {
         return refuse(format!(
-            "{TARGET_ANNOTATION} moves no workload without a namespace: ask by a file"
+            "{TARGET_ANNOTATION} cannot move a workload without a namespace: write a Migration"
         ));
     }
     // What becomes of the workload is seen when that has ended.

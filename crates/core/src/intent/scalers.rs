@@ -101,14 +101,15 @@ impl Scaler {
         let hint = match from_zero {
             FromZero::NotPaused | FromZero::PausedAtMore => {
                 "for as long as the workload is held, pause it with the annotation autoscaling.keda.sh/paused: \"true\" and without \
-                 paused-replicas, where it is kept in Git, or take it away"
+                 paused-replicas, where it is kept in Git, or remove it"
             }
-            FromZero::NotPausedYet => "look at what KEDA says of it there, or take it away",
+            FromZero::NotPausedYet => "check what KEDA reports about it there, or remove it",
             FromZero::MinimumZero => {
-                "set its minReplicas to 1 for as long as the workload is held, or take it away"
+                "set its minReplicas to 1 for as long as the workload is held, or remove it"
             }
         };
-        let message = format!("{self} scales the workload: where that is held without replicas, {why}");
+        let message =
+            format!("{self} scales the workload: where the workload is held with no replicas, {why}");
         Some(Finding::new(CODE, message, hint))
     }
 }

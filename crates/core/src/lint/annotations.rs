@@ -68,7 +68,7 @@ fn finding(object: &Manifest, name: &str, value: &str) -> Option<Finding> {
         Words::These(words) if words.contains(&value) => return None,
         Words::These(words) => (words.join(" or "), did_you_mean(value, words.iter().copied())),
     };
-    let message = format!("{name} is {value:?}, which counts as if nothing were said: it takes {expected}");
+    let message = format!("{name} is {value:?}, which has no effect: it takes {expected}");
     let finding = Finding::new(Code::UnknownAnnotation, object.location(&pointer), message);
     Some(finding.maybe_hint(hint))
 }

@@ -24,7 +24,7 @@ pub(super) fn check(set: &Set, findings: &mut Vec<Finding>) {
             findings.push(Finding::new(Code::PlanContradicts, at, contradiction));
         }
         if !spec.guard {
-            let message = "a plan without its guard does not keep two copies from writing: it is refused";
+            let message = "a plan without its guard would let two copies write: it is refused";
             let at = plan.location("/spec/guard");
             findings.push(Finding::new(Code::PlanContradicts, at, message).hint("leave spec.guard out"));
         }
@@ -163,7 +163,7 @@ fn leaves(plan: &Manifest, policy: &Manifest, findings: &mut Vec<Finding>) {
         .pointer("/spec/failover/application/decisionConditions/tolerationSeconds");
     if let Some(seconds) = seconds.and_then(Value::as_i64).filter(|seconds| *seconds < 1) {
         let message = format!(
-            "{} takes {seconds} s of being unhealthy for a failure: a restart would move the workload",
+            "{} treats {seconds} s of being unhealthy as a failure: a restart would move the workload",
             policy.key
         );
         let hint = "give decisionConditions.tolerationSeconds more than a restart of the workload takes";

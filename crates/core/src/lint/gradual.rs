@@ -128,7 +128,7 @@ fn scaled_besides(shift: &Manifest, template: &Manifest, set: &Set, findings: &m
             shift.key
         );
         let at = shift.location("/spec/workload/name");
-        let hint = "take the label away for the time of the shift";
+        let hint = "remove the label for the duration of the shift";
         findings.push(Finding::new(Code::ScaledBesides, at, message).hint(hint));
     }
     for scaler in SCALERS
@@ -150,7 +150,7 @@ fn scaled_besides(shift: &Manifest, template: &Manifest, set: &Set, findings: &m
                 scaler.key, shift.key
             );
             let at = shift.location("/spec/workload/name");
-            let hint = "remove it for the time of the shift; spec.floor keeps the capacity meanwhile";
+            let hint = "remove it for the duration of the shift; spec.floor keeps the capacity meanwhile";
             findings.push(Finding::new(Code::ScaledBesides, at, message).hint(hint));
         }
     }
@@ -164,7 +164,7 @@ fn failover(shift: &Manifest, template: &Manifest, set: &Set, findings: &mut Vec
             policy.key, shift.key
         );
         let at = policy.location("/spec/failover");
-        let hint = "take spec.failover off the policy for the time of the shift";
+        let hint = "remove spec.failover from the policy for the duration of the shift";
         findings.push(Finding::new(Code::FailoverMeanwhile, at, message).hint(hint));
     }
 }

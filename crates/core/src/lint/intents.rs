@@ -180,7 +180,7 @@ fn beside_rollouts(set: &Set, moves: &BTreeMap<Workload<'_>, Vec<&Manifest>>, fi
         let of_workload = workload_of(rollout).and_then(|workload| moves.get(&workload));
         for intent in of_workload.into_iter().flatten() {
             let message = format!(
-                "{} and {} are about the same workload: they take turns, and what one of them has begun comes to its end first",
+                "{} and {} are about the same workload: they take turns, and the one that has begun ends first",
                 intent.key, rollout.key
             );
             let hint = format!("nothing has to be done; the rollout is at {}", rollout.source);
@@ -305,7 +305,7 @@ fn times(intent: &Manifest, now: Timestamp, findings: &mut Vec<Finding>) {
         let time: Option<Timestamp> = time.and_then(|time| time.parse().ok());
         if let Some(time) = time.filter(|time| *time <= now) {
             let message = format!(
-                "the {what} of {} ended at {time}: it begins nothing any more",
+                "the {what} of {} ended at {time}: the intent starts nothing",
                 intent.key
             );
             let at = intent.location(field);

@@ -46,7 +46,7 @@ pub(super) fn check(set: &Set, findings: &mut Vec<Finding>) {
             && (has("data") || has("stringData"))
         {
             let message = format!(
-                "{} has its values in plain text: whoever reads the repository has them",
+                "{} has its values in plain text: every reader of the repository has them",
                 object.key
             );
             let finding = Finding::new(Code::PlainSecret, object.source.clone(), message);

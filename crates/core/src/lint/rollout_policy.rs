@@ -49,7 +49,7 @@ fn selector(policy: &Manifest, index: usize, select: &WorkloadSelector, findings
     let Some(Err(error)) = read else { return true };
     let at = policy.location(&format!("/spec/select/{index}/labelSelector"));
     let message = format!(
-        "{}: {error}: every {} is taken to be meant",
+        "{}: {error}: every {} counts as selected",
         policy.key, select.kind
     );
     let hint = "write it as kubectl -l takes it: tier=web,team in (a, b)";
@@ -123,7 +123,7 @@ fn controls(policy: &Manifest, spec: &RolloutPolicySpec, set: &Set, findings: &m
             continue;
         }
         let message = format!(
-            "{} doesn't select {} {}, which it says something to",
+            "{} has a control for {} {}, which it does not select",
             policy.key, said.kind, said.name
         );
         let at = policy.location(&format!("/spec/controls/{index}"));

@@ -140,7 +140,7 @@ fn nowhere(suspension: &Manifest, spec: &SuspensionSpec, policy: &Manifest, find
     let names = affinity.cluster_names.as_deref().unwrap_or_default();
     for (index, cluster) in spec.clusters.iter().enumerate() {
         if !names.is_empty() && !names.contains(cluster) {
-            let message = format!("{} never puts anything in {cluster}", policy.key);
+            let message = format!("{} never places anything in {cluster}", policy.key);
             let at = suspension.location(&format!("/spec/clusters/{index}"));
             let hint = did_you_mean(cluster.as_str(), names.iter().map(ClusterName::as_str));
             findings.push(Finding::new(Code::SuspendsNowhere, at, message).maybe_hint(hint));

@@ -238,13 +238,13 @@ fn objects_defined_twice_and_plain_secrets_are_found() {
     assert!(!text.contains("swordfish"));
     assert_eq!(check_text(&format!("{secret}sops: {{version: 3.9.0}}\n")), "");
     insta::assert_snapshot!(text, @"
-    warning[CUT0301]: Secret key has its values in plain text: whoever reads the repository has them
+    warning[CUT0301]: Secret key has its values in plain text: every reader of the repository has them
       --> a.yaml:2:1
     hint: encrypt it, or let an operator fetch it (SOPS, Sealed Secrets, External Secrets)
     error[CUT0005]: Secret key is defined twice, first at a.yaml:2:1
       --> a.yaml:7:1
     hint: remove one of them
-    warning[CUT0301]: Secret key has its values in plain text: whoever reads the repository has them
+    warning[CUT0301]: Secret key has its values in plain text: every reader of the repository has them
       --> a.yaml:7:1
     hint: encrypt it, or let an operator fetch it (SOPS, Sealed Secrets, External Secrets)
     ");
@@ -472,13 +472,13 @@ spec:
     insta::assert_snapshot!(check_text(&format!("{WEB}{shift}")), @"
     warning[CUT0143]: PropagationPolicy shop/web has failover, by which a side could be evicted in the middle of a step: ReplicaShift shop/web is refused
       --> a.yaml:15:13
-    hint: take spec.failover off the policy for the time of the shift
+    hint: remove spec.failover from the policy for the duration of the shift
     warning[CUT0142]: Deployment shop/web lets each cluster keep its own replicas, by the label resourcetemplate.karmada.io/retain-replicas: ReplicaShift shop/web is refused
       --> a.yaml:21:59
-    hint: take the label away for the time of the shift
+    hint: remove the label for the duration of the shift
     warning[CUT0142]: HorizontalPodAutoscaler shop/busy sets the replicas that ReplicaShift shop/web moves: it is refused
       --> a.yaml:21:59
-    hint: remove it for the time of the shift; spec.floor keeps the capacity meanwhile
+    hint: remove it for the duration of the shift; spec.floor keeps the capacity meanwhile
     error[CUT0141]: ReplicaShift shop/web: the replicas are to go from blue to blue
       --> a.yaml:23:7
     hint: fix spec.from or spec.to
@@ -494,7 +494,7 @@ spec:
     error[CUT0141]: ReplicaShift shop/web: the replicas don't come from green
       --> a.yaml:27:20
     hint: name the cluster of spec.from; others are suspended by a Suspension of their own
-    note[CUT0110]: the deadline of ReplicaShift shop/web ended at 2026-02-01T00:00:00Z: it begins nothing any more
+    note[CUT0110]: the deadline of ReplicaShift shop/web ended at 2026-02-01T00:00:00Z: the intent starts nothing
       --> a.yaml:28:13
     hint: leave it if it is done; else give it a later time
     ");
@@ -532,7 +532,7 @@ spec: {workload: {apiVersion: apps/v1, kind: Deployment, name: web}}
     warning[CUT0134]: RolloutPolicy shop/all selects Deployment shop/web, but Rollout shop/web is about it
       --> a.yaml:15:5
     hint: that one takes its changes along, not the policy
-    warning[CUT0102]: RolloutPolicy shop/all doesn't select Deployment wbe, which it says something to
+    warning[CUT0102]: RolloutPolicy shop/all has a control for Deployment wbe, which it does not select
       --> a.yaml:16:14
     hint: did you mean web?
     warning[CUT0131]: RolloutPolicy shop/all names east twice: only the first place counts
@@ -541,15 +541,15 @@ spec: {workload: {apiVersion: apps/v1, kind: Deployment, name: web}}
     warning[CUT0102]: RolloutPolicy shop/none selects Deployment wbe, but no file defines such an object
       --> a.yaml:24:5
     hint: did you mean web?
-    warning[CUT0102]: RolloutPolicy shop/none doesn't select Deployment wbe, which it says something to
+    warning[CUT0102]: RolloutPolicy shop/none has a control for Deployment wbe, which it does not select
       --> a.yaml:25:14
     warning[CUT0131]: RolloutPolicy shop/none names east twice: only the first place counts
       --> a.yaml:26:17
     hint: take it out of one of them
-    error[CUT0133]: RolloutPolicy shop/bad: "tier in (" is no label selector: every Deployment is taken to be meant
+    error[CUT0133]: RolloutPolicy shop/bad: "tier in (" is no label selector: every Deployment counts as selected
       --> a.yaml:33:60
     hint: write it as kubectl -l takes it: tier=web,team in (a, b)
-    warning[CUT0102]: RolloutPolicy shop/bad doesn't select Deployment wbe, which it says something to
+    warning[CUT0102]: RolloutPolicy shop/bad has a control for Deployment wbe, which it does not select
       --> a.yaml:34:14
     hint: did you mean web?
     warning[CUT0131]: RolloutPolicy shop/bad names east twice: only the first place counts
@@ -625,7 +625,7 @@ spec:
     warning[CUT0124]: Evacuation drain empties east: nothing is moved there
       --> a.yaml:8:25
     hint: take it off the list
-    note[CUT0110]: the window of Evacuation drain ended at 2026-01-01T00:00:00Z: it begins nothing any more
+    note[CUT0110]: the window of Evacuation drain ended at 2026-01-01T00:00:00Z: the intent starts nothing
       --> a.yaml:9:22
     hint: leave it if it is done; else give it a later time
     ");
@@ -778,7 +778,7 @@ fn a_plan_for_what_has_no_state_is_refused_by_the_profiles_that_are_known() {
         ))
     };
     insta::assert_snapshot!(plan("Deployment", "", ""), @r"
-    error[CUT0205]: FailoverPlan shop/web is refused: by its profile the workload has no state: Karmada's own failover does it no harm
+    error[CUT0205]: FailoverPlan shop/web is refused: by its profile the workload has no state: Karmada's own failover does not harm it
       --> a.yaml:5:41
     hint: remove the plan, or give the workload a profile that says stateful: true
     ");
@@ -1051,7 +1051,7 @@ fn annotations_that_mean_nothing_are_found() {
         assert_eq!(annotated(good), "", "{good}");
     }
     insta::assert_snapshot!(annotated("cutover.dev/migrations: atuo"), @r#"
-    warning[CUT0153]: cutover.dev/migrations is "atuo", which counts as if nothing were said: it takes auto or manual
+    warning[CUT0153]: cutover.dev/migrations is "atuo", which has no effect: it takes auto or manual
       --> a.yaml:6:41
     hint: did you mean auto?
     "#);
@@ -1061,11 +1061,11 @@ fn annotations_that_mean_nothing_are_found() {
     hint: did you mean cutover.dev/migrations?
     "#);
     insta::assert_snapshot!(annotated("cutover.dev/wave: first"), @r#"
-    warning[CUT0153]: cutover.dev/wave is "first", which counts as if nothing were said: it takes a whole number
+    warning[CUT0153]: cutover.dev/wave is "first", which has no effect: it takes a whole number
       --> a.yaml:6:35
     "#);
     insta::assert_snapshot!(annotated("cutover.dev/keep: 'yes'"), @r#"
-    warning[CUT0153]: cutover.dev/keep is "yes", which counts as if nothing were said: it takes true or false
+    warning[CUT0153]: cutover.dev/keep is "yes", which has no effect: it takes true or false
       --> a.yaml:6:35
     "#);
 }

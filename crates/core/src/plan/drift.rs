@@ -1,18 +1,18 @@
 //! What others may change: objects that stay as somebody changed them, fields that are left to others ([`Rules`]), and
 //! who has changed what ([`drifted`]).
 
+mod fields;
 mod leave;
-mod told;
 
 use std::borrow::Cow;
 
 use serde_json::Value;
 
+pub use fields::{DriftedField, drifted};
 pub use leave::Rules;
-pub use told::{DriftedField, drifted};
 
 use super::applyset::{PART_OF_LABEL, set};
-use super::glance::Wanted;
+use super::fast_path::Wanted;
 use crate::config::{Drift, DriftMode};
 use crate::intent::record::digest;
 use crate::manifest::{Entry, Manifest};

@@ -162,10 +162,10 @@ fn of_failover_plan(object: &Value) -> Option<String> {
     let source = &spec.source_unreachable;
     parts.push(match (&source.proceed_after, source.fenced_by) {
         (Some(after), Some(FencedBy::Approval)) => {
-            format!("asks a person when its cluster can't be seen for {after}")
+            format!("asks for an approval when its cluster can't be seen for {after}")
         }
         (Some(after), Some(FencedBy::NodeFencing)) => {
-            format!("takes a cluster that can't be seen for {after} for fenced")
+            format!("treats a cluster that can't be seen for {after} as fenced")
         }
         _ => "stays held while its cluster can't be seen".to_owned(),
     });

@@ -185,10 +185,10 @@ impl Copies {
 
     /// Returns the workloads with a copy that is not as it should be.
     pub fn unhealthy(&self) -> Vec<UnhealthyWorkload> {
-        let ailing = self.workloads.iter().filter(|one| one.is_ailing());
-        ailing
+        let unhealthy = self.workloads.iter().filter(|one| one.is_unhealthy());
+        unhealthy
             .map(|one| {
-                let clusters = one.clusters.iter().filter(|copy| copy.state.is_ailing());
+                let clusters = one.clusters.iter().filter(|copy| copy.state.is_unhealthy());
                 UnhealthyWorkload {
                     workload: one.key.clone(),
                     clusters: clusters.map(|copy| copy.cluster.clone()).collect(),
@@ -198,8 +198,8 @@ impl Copies {
     }
 
     /// Returns how many workloads have a copy that is not as it should be.
-    pub(super) fn ailing(&self) -> usize {
-        self.workloads.iter().filter(|one| one.is_ailing()).count()
+    pub(super) fn unhealthy_count(&self) -> usize {
+        self.workloads.iter().filter(|one| one.is_unhealthy()).count()
     }
 }
 
@@ -254,12 +254,12 @@ impl WorkloadCopies {
     }
 
     fn order(&self) -> (bool, &WorkloadKey) {
-        (!self.is_ailing(), &self.key)
+        (!self.is_unhealthy(), &self.key)
     }
 
     /// Returns whether a copy isn't as it should be.
-    pub(super) fn is_ailing(&self) -> bool {
-        self.clusters.iter().any(|copy| copy.state.is_ailing())
+    pub(super) fn is_unhealthy(&self) -> bool {
+        self.clusters.iter().any(|copy| copy.state.is_unhealthy())
     }
 }
 
@@ -316,7 +316,7 @@ impl fmt::Display for UnhealthyWorkload {
 }
 
 impl CopyState {
-    pub(super) const fn is_ailing(self) -> bool {
+    pub(super) const fn is_unhealthy(self) -> bool {
         matches!(self, Self::Unhealthy | Self::NotApplied | Self::Unknown)
     }
 
@@ -507,7 +507,7 @@ mod tests {
             copies.workloads[0].clusters[0].since.map(Timestamp::as_second),
             Some(1_772_359_200)
         );
-        assert_eq!(copies.ailing(), 1);
+        assert_eq!(copies.unhealthy_count(), 1);
     }
 
     #[test]
@@ -546,7 +546,7 @@ mod tests {
             all(&copies),
             [CopyState::Healthy, CopyState::Unknown, CopyState::Unreported]
         );
-        assert_eq!(copies.ailing(), 1);
+        assert_eq!(copies.unhealthy_count(), 1);
         copies.confirm(&BTreeSet::from([copies.workloads[0].key.clone()]));
         assert_eq!(
             all(&copies),
@@ -583,7 +583,7 @@ mod tests {
         copies.take_in_moves(&moving(&["west"]));
         assert_eq!(said(&copies), ["FlinkDeployment shop/orders in east"]);
         copies.take_in_moves(&moving(&["east"]));
-        assert_eq!((said(&copies), copies.ailing()), (Vec::new(), 0));
+        assert_eq!((said(&copies), copies.unhealthy_count()), (Vec::new(), 0));
     }
 
     #[test]

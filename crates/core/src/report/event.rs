@@ -161,7 +161,7 @@ fn note(is: &Migration, was: &MigrationStatus, why: &str) -> String {
             )
         }
         Phase::Failed if untouched(&status) => {
-            "the checks before the first change have found something; nothing was touched".to_owned()
+            "a check before the first change has failed; nothing was touched".to_owned()
         }
         Phase::RolledBack | Phase::Aborted | Phase::Failed => format!("{why}; {}", spent(&status)),
         Phase::RollingBack => why.to_owned(),
@@ -219,7 +219,7 @@ fn asked(is: &Migration, was: &MigrationStatus) -> Vec<EventRecord> {
         told.push(EventRecord::new(false, "Paused", &note));
     }
     if let (Some((WaitCode::Approval, _)), Some(wait)) = (after, &now.common.waiting_for) {
-        let note = format!("waits for {}: {}", wait.reason, what("approve it"));
+        let note = format!("{}: {}", wait.phrase(), what("approve it"));
         told.push(EventRecord::new(false, "ApprovalNeeded", &note));
     }
     told

@@ -20,7 +20,7 @@ enum Rank {
     WaitsForYou,
     Failed,
     RolledBack,
-    Ailing,
+    Unhealthy,
     Problem,
     Halted,
     HeldBack,
@@ -44,7 +44,7 @@ impl Rank {
     const fn is_counted(self) -> bool {
         matches!(
             self,
-            Self::Ailing
+            Self::Unhealthy
                 | Self::Problem
                 | Self::Halted
                 | Self::HeldBack
@@ -60,7 +60,7 @@ impl Rank {
             Self::WaitsForYou
             | Self::Failed
             | Self::RolledBack
-            | Self::Ailing
+            | Self::Unhealthy
             | Self::Problem
             | Self::Halted
             | Self::NoReconciler => Outcome::Failure,
@@ -136,7 +136,7 @@ pub(super) struct Known {
     /// It is known how the syncs stand.
     pub has_syncs: bool,
     /// How many workloads have a copy that isn't as it should be.
-    pub ailing: usize,
+    pub unhealthy: usize,
     /// When a reconciler was at work last, if none is.
     pub idle_since: Option<Timestamp>,
     /// By how much the status is behind Git, if it is.
@@ -222,14 +222,14 @@ impl Headlines {
         let known = Known {
             syncs: overview.syncs.iter().map(SyncCounts::of).collect(),
             has_syncs: true,
-            ailing: 0,
+            unhealthy: 0,
             idle_since: None,
             behind: None,
             unknown: overview.unknown(),
         };
         let mut all = Self::new(overview, &known);
         for one in &overview.unhealthy {
-            all.count(Rank::Ailing, 1, &one.workload.to_string());
+            all.count(Rank::Unhealthy, 1, &one.workload.to_string());
         }
         all
     }
@@ -296,7 +296,7 @@ fn parts(mut items: Vec<&Item>) -> Vec<String> {
         Some(match rest.len() {
             _ if first.rank.is_counted() => several(first.rank, group.iter().map(|item| item.number).sum()),
             // Of these there is one, or their text says how many.
-            0 if is_worst || first.rank >= Rank::Ailing => first.text.clone(),
+            0 if is_worst || first.rank >= Rank::Unhealthy => first.text.clone(),
             more if is_worst => format!("{}, and {more} more like it", first.text),
             _ => several(first.rank, group.len()),
         })
@@ -311,7 +311,7 @@ fn several(rank: Rank, number: usize) -> String {
         Rank::WaitsForYou => format!("{number} intent{s} wait{verb} for you"),
         Rank::Failed => format!("{number} intent{s} failed"),
         Rank::RolledBack => format!("{number} intent{s} rolled back"),
-        Rank::Ailing => format!("{number} workload{s} unhealthy in a cluster"),
+        Rank::Unhealthy => format!("{number} workload{s} unhealthy in a cluster"),
         Rank::Problem => format!("{number} problem{s} in the desired state"),
         Rank::Halted => format!("{number} rollout{s} halted"),
         Rank::HeldBack => format!("{number} change{s} held back"),

@@ -103,7 +103,8 @@ impl Summarized for RolloutPolicy {
         Summary {
             workloads: workloads.clone().map(key).collect(),
             parts: workloads.map(|one| Part::new(workload_text(one))).collect(),
-            next: (status.halted > 0).then(|| "what has halted says what can be done".to_owned()),
+            next: (status.halted > 0)
+                .then(|| "the status of each halted rollout shows what to do".to_owned()),
             ..Summary::of(self, what(self))
         }
     }

@@ -22,7 +22,7 @@ pub fn shift_events(before: &ReplicaShift, after: &ReplicaShiftStatus) -> Vec<Ev
             ),
             Phase::Failed => (
                 true,
-                "it can't be done as it is asked for; nothing was touched".to_owned(),
+                "the spec cannot be carried out; nothing was touched".to_owned(),
             ),
             _ => (false, what(before)),
         };

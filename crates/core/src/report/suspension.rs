@@ -54,7 +54,7 @@ fn entered(suspension: &Suspension, was: &SuspensionStatus, after: &SuspensionSt
         Phase::Suspended => (false, format!("{}: {}", what(suspension), suspension.spec.reason)),
         Phase::Failed => (
             true,
-            "it can't be done as it is asked for; nothing was touched".to_owned(),
+            "the spec cannot be carried out; nothing was touched".to_owned(),
         ),
         Phase::Aborted | Phase::Completed | Phase::Resuming => (false, evidence),
         Phase::Pending => (true, evidence),

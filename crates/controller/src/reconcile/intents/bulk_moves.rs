@@ -38,7 +38,7 @@ const AGAIN: Duration = Duration::from_secs(10);
 const VERDICTS: usize = 20;
 
 /// An intent whose spec is an [`MoveStrategy`].
-pub(super) trait Many:
+pub(super) trait BulkMoves:
     Intent
     + HasSpec<Spec: MoveStrategy>
     + HasStatus<Status = MovesStatus<<Self as HasSpec>::Spec>>
@@ -48,8 +48,8 @@ pub(super) trait Many:
 {
 }
 
-impl Many for api::Evacuation {}
-impl Many for api::Rebalance {}
+impl BulkMoves for api::Evacuation {}
+impl BulkMoves for api::Rebalance {}
 
 pub(super) struct BulkMovesController<I> {
     /// When everything was read last.
@@ -72,7 +72,7 @@ impl<I> Default for BulkMovesController<I> {
     }
 }
 
-impl<I: Many> Kind for BulkMovesController<I> {
+impl<I: BulkMoves> Kind for BulkMovesController<I> {
     type Intent = I;
     type Spec = <I as HasSpec>::Spec;
     type Status = MovesStatus<Self::Spec>;
@@ -224,13 +224,13 @@ fn nothing(why: &str, now: jiff::Timestamp) -> Snapshot {
     }
 }
 
-struct Reader<'a, I: Many> {
+struct Reader<'a, I: BulkMoves> {
     parts: &'a Parts,
     intent: &'a I,
     status: &'a MovesStatus<<I as HasSpec>::Spec>,
 }
 
-impl<'a, I: Many> Reader<'a, I> {
+impl<'a, I: BulkMoves> Reader<'a, I> {
     fn spec(&self) -> &'a <I as HasSpec>::Spec {
         let journal = self.status.journal.as_ref();
         journal.map_or_else(|| self.intent.spec(), |journal| &journal.spec)

@@ -13,7 +13,7 @@ use serde_json::Value;
 use super::Parts;
 use super::around::Around;
 use super::ask::get;
-use super::bulk_moves::{BulkMovesController, Many};
+use super::bulk_moves::{BulkMoves, BulkMovesController};
 use super::failover::FailoverController;
 use super::kind::{Input, Kind};
 use super::replica_shift::ReplicaShiftController;
@@ -221,7 +221,7 @@ async fn place(parts: &Parts, intent: &Rollout, status: &api::RolloutStatus) -> 
             let listed = custody::synced(binding);
             Seen::known((listed, BTreeMap::clone(clusters)), around.instant())
         }
-        (Ok(None), _) => Seen::unknown("no policy has taken it up yet"),
+        (Ok(None), _) => Seen::unknown("no policy has claimed it yet"),
         (Err(why), _) | (_, Err(why)) => Seen::unknown(why.0),
     }
 }
@@ -277,7 +277,7 @@ impl Predictable for ReplicaShiftController {
     }
 }
 
-impl<I: Many> Predictable for BulkMovesController<I> {
+impl<I: BulkMoves> Predictable for BulkMovesController<I> {
     fn is_under_way(status: &Self::Status) -> bool {
         matches!(status.phase, MovesPhase::Moving | MovesPhase::Ending)
     }

@@ -139,7 +139,7 @@ impl Teller {
             if let Err(error) = self.tell(&item).await {
                 tracing::debug!(%error, "an Event is lost");
                 if error.kind() == Kind::Auth {
-                    tracing::warn!(%error, "Events can't be written; intents go on without");
+                    tracing::warn!(%error, "Events cannot be written; intents go on without them");
                     self.muted = Some(Instant::now() + FORBIDDEN);
                 }
             }

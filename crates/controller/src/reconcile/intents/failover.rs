@@ -9,7 +9,7 @@ use super::ask::list;
 use super::execute::{self, Sent};
 use super::kind::{Input, Kind};
 use super::migration::WARNED_AGAIN;
-use super::{Parts, beside, observe, scalers};
+use super::{Parts, last_known, observe, scalers};
 use cutover_core::api::{
     self, ClaimOwner, FailoverPhase, FailoverPlan, FailoverPlanSpec, FailoverPlanStatus, Journal, Migration,
     MigrationSpec, MigrationStatus, Phase, WaitCode,
@@ -36,7 +36,7 @@ pub(super) struct FailoverController {
     scalers: scalers::Known,
     /// When the Events of a member were read last for what is waited for.
     warned: Option<Instant>,
-    beside: beside::Known,
+    last_known: last_known::Known,
 }
 
 impl Kind for FailoverController {
@@ -64,7 +64,7 @@ impl Kind for FailoverController {
             scalers: known.clone(),
         };
         let around = Box::pin(observe::snapshot(parts, &as_migration, &looks_as, also));
-        let seen_beside = &mut self.beside;
+        let last_known = &mut self.last_known;
         let beside = Box::pin(async {
             let journal = status.journal.as_ref();
             let wanted = failover::wants_beside(&intent.spec, status);
@@ -72,7 +72,7 @@ impl Kind for FailoverController {
             let namespace = intent.metadata.namespace.as_deref();
             let namespace = namespace.filter(|_| !journal.binding.cluster_scoped);
             let workload = journal.spec.workload.key(namespace);
-            let seen = seen_beside.look(parts, &journal.profile, &workload, cluster);
+            let seen = last_known.look(parts, &journal.profile, &workload, cluster);
             Some((cluster.clone(), seen.await))
         });
         let (mut around, migrations, kept, beside) = futures::join!(

@@ -4,7 +4,6 @@
 mod admission;
 mod around;
 pub(super) mod ask;
-mod beside;
 mod bulk_moves;
 mod canaries;
 pub(super) mod dependencies;
@@ -17,6 +16,7 @@ mod failover;
 mod failpoints;
 mod fits;
 mod kind;
+mod last_known;
 mod leases;
 mod left_held;
 mod members;

@@ -344,7 +344,7 @@ impl MigrationReader<'_> {
         if self.status.journal_in_force().is_none()
             && let Err(unknown) = snapshot.plane.profiles.get()
         {
-            return Seen::unknown(format!("its profile cannot be told: {unknown}"));
+            return Seen::unknown(format!("its profile is not known: {unknown}"));
         }
         if !profile.is_some_and(|profile| scalers::concerns(profile.spec())) {
             return Seen::unknown("not read: it is not held by its replicas");

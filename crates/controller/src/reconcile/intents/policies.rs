@@ -191,7 +191,7 @@ impl MigrationReader<'_> {
         let wanted = self.parts.templates.template(&name.key());
         let Some(wanted) = wanted.map_err(|error| error.to_string())? else {
             return Err(format!(
-                "{name}, which is to take the workload up, is neither live nor in Git"
+                "{name}, which is to claim the workload, is neither live nor in Git"
             ));
         };
         let applied = self.rehearsed(name, &wanted.manifest).await?;

@@ -104,7 +104,7 @@ enum Turn {
     Never,
 }
 
-/// Committed Migrations of one policy of which Git asks for another placement by now.
+/// Committed Migrations of one policy of which Git now asks for another placement.
 struct Committed {
     policy: PolicyName,
     /// As Git has it.
@@ -285,8 +285,8 @@ impl Sync {
     }
 
     async fn tried(&self, policy: &PolicyName, manifest: &Manifest) -> Result<PropagationSpec, String> {
-        let manner = self.manner.of(&manifest.value);
-        let tried = cluster::rehearse(&self.cluster, manifest, manner).await;
+        let options = self.options.of(&manifest.value);
+        let tried = cluster::rehearse(&self.cluster, manifest, options).await;
         let tried = tried.map_err(|outcome| {
             let told = outcome.told(&manifest.gvk.kind).map(|(why, _)| why);
             told.unwrap_or_else(|| format!("the API server does not take {policy}"))

@@ -18,7 +18,7 @@ use cutover_core::intent::record::digest;
 use cutover_core::intent::selected::{Labels, labels};
 use cutover_core::manifest::{Entry, Manifest, Mark, ObjectMap, Positions};
 use cutover_core::plan::drift::{self, ApplyContext, DriftedField};
-use cutover_core::plan::glance::is_in_sync;
+use cutover_core::plan::fast_path::is_in_sync;
 use cutover_core::plan::{Action, Change, Decision, Rank, normalise, owned_matches};
 use cutover_karmada::name::{GroupKind, Gvk, ObjectKey};
 
@@ -30,7 +30,7 @@ pub(super) struct Decider<'a> {
     pub(super) kinds: &'a Kinds,
     pub(super) held: &'a Held,
     pub(super) settled: &'a Settled,
-    pub(super) dress: &'a ApplyContext,
+    pub(super) context: &'a ApplyContext,
     pub(super) pruner: Option<&'a Pruner>,
 }
 
@@ -66,14 +66,14 @@ impl Decider<'_> {
 
     /// Returns what is to be done with an object.
     pub(super) fn of_entry(&self, entry: &Entry) -> Change {
-        let glance = self.at_a_glance(entry);
-        glance.unwrap_or_else(|| self.change(&entry.manifest()))
+        let fast = self.fast_path(entry);
+        fast.unwrap_or_else(|| self.change(&entry.manifest()))
     }
 
     /// Returns that an object is in sync, if that is plain to see. Whoever holds it, and whatever its file is like, leaves
     /// it so.
-    fn at_a_glance(&self, entry: &Entry) -> Option<Change> {
-        let wanted = self.dress.plain(entry)?;
+    fn fast_path(&self, entry: &Entry) -> Option<Change> {
+        let wanted = self.context.plain(entry)?;
         let is_recorded = |pruner: &Pruner| pruner.unrecorded(&GroupKind::from(&*entry.gvk)).is_none();
         if self.unknown(&entry.gvk).is_some() || !self.pruner.is_none_or(is_recorded) {
             return None;
@@ -94,7 +94,7 @@ impl Decider<'_> {
             return Change::refused(manifest, why);
         }
         let live = self.observer.get(&manifest.key);
-        let manifest = &*self.dress.on(manifest, live.as_deref(), SYNC_MANAGER);
+        let manifest = &*self.context.on(manifest, live.as_deref(), SYNC_MANAGER);
         let mut change = Change::apply(manifest, live.as_deref(), None, SYNC_MANAGER);
         if change.action == Action::Configure
             && live.as_deref().is_some_and(|live| {
@@ -120,7 +120,7 @@ impl Decider<'_> {
     /// Returns an object as it is to be applied now.
     pub(super) fn dressed<'d>(&self, manifest: &'d Manifest) -> Cow<'d, Manifest> {
         let live = self.observer.get(&manifest.key);
-        self.dress.on(manifest, live.as_deref(), SYNC_MANAGER)
+        self.context.on(manifest, live.as_deref(), SYNC_MANAGER)
     }
 
     /// Returns what somebody has changed of those objects whose drift stays and is told.
@@ -131,7 +131,7 @@ impl Decider<'_> {
             let annotation = written
                 .get("metadata")
                 .and_then(|metadata| metadata.get("annotations")?.get(drift::MODE_ANNOTATION));
-            if annotation.is_none() && self.dress.drift.mode != DriftMode::Warn {
+            if annotation.is_none() && self.context.drift.mode != DriftMode::Warn {
                 continue;
             }
             let fields = self.drift_that_stays(&entry.manifest());
@@ -146,8 +146,8 @@ impl Decider<'_> {
         let Some(live) = self.observer.get(&manifest.key) else {
             return Vec::new();
         };
-        let dressed = self.dress.on(manifest, Some(&live), SYNC_MANAGER);
-        let is_drift = drift::mode_of(&manifest.value, self.dress.drift.mode) == DriftMode::Warn
+        let dressed = self.context.on(manifest, Some(&live), SYNC_MANAGER);
+        let is_drift = drift::mode_of(&manifest.value, self.context.drift.mode) == DriftMode::Warn
             && drift::is_applied(&dressed.value, &live)
             && owned_matches(&dressed.value, &live, SYNC_MANAGER) == Decision::Differs
             && !self.settled.is_settled(&dressed.value, &live, &manifest.key);

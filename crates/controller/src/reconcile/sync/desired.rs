@@ -30,7 +30,7 @@ pub struct Selection {
     /// The namespace of objects that don't say theirs; without it, those are refused.
     pub namespace: Option<String>,
     /// What is added to every object, and left out.
-    pub dress: Arc<ApplyContext>,
+    pub context: Arc<ApplyContext>,
     /// What is known of the size of everything that is synced.
     pub(super) whole: Arc<Mutex<Whole>>,
 }
@@ -63,7 +63,7 @@ impl Selection {
             whole: Arc::clone(&self.whole),
             sync: Some(sync.name.clone()),
             namespace: sync.namespace.clone(),
-            dress: Arc::new(ApplyContext {
+            context: Arc::new(ApplyContext {
                 part_of: sync.prune.then(|| set_id(&sync.name)),
                 drift: sync.drift.clone(),
             }),
@@ -102,7 +102,7 @@ pub struct Desired {
     pub frozen: Arc<BTreeSet<ObjectKey>>,
     /// Why it may want more than that, if it may.
     pub doubt: Option<String>,
-    pub(super) dress: Arc<ApplyContext>,
+    pub(super) context: Arc<ApplyContext>,
     pub(super) observer: Observer,
 }
 
@@ -143,7 +143,7 @@ impl Templates for DesiredFeed {
         Ok(desired.objects.get(key).map(|entry| {
             let live = desired.observer.get(key);
             let manifest = entry.manifest();
-            let dressed = desired.dress.on(&manifest, live.as_deref(), SYNC_MANAGER);
+            let dressed = desired.context.on(&manifest, live.as_deref(), SYNC_MANAGER);
             Wanted {
                 hash: digest(&manifest.value),
                 manifest: dressed.into_owned().value,

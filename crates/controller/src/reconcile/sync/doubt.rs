@@ -61,7 +61,7 @@ impl Sync {
         };
         let unknown = || {
             let (gvk, why) = self.kinds.unknown.iter().next()?;
-            Some(format!("{gvk} cannot be found out about: {why}"))
+            Some(format!("{gvk} cannot be looked up: {why}"))
         };
         problem
             .map(|problem| problem.to_string())

@@ -199,8 +199,8 @@ impl Sync {
         let manifest = self.decider().dressed(&write.entry.manifest()).into_owned();
         let key = &write.entry.key;
         let applied = async || {
-            let manner = self.manner.of(&manifest.value);
-            cluster::rehearse(&self.cluster, &manifest, manner).await
+            let options = self.options.of(&manifest.value);
+            cluster::rehearse(&self.cluster, &manifest, options).await
         };
         let unread = |why: String| Outcome::Failed(unknown(write, &why));
         let asked = if let Some(name) = policy_name(key) {
@@ -528,7 +528,7 @@ fn planned(change: &Change) -> Option<gate::Write> {
 /// Returns whether a live template is deleted, with its copies, if it can't be changed as Git wants it.
 fn may_recreate(write: &Write) -> bool {
     let key = &write.entry.key;
-    write.live.is_some() && may_have_state(key) && write.manner.of(&write.entry.value()).recreate
+    write.live.is_some() && may_have_state(key) && write.options.of(&write.entry.value()).recreate
 }
 
 fn profile(object: Value) -> Result<Box<WorkloadProfile>, String> {
@@ -564,7 +564,7 @@ fn described(refusal: &Refusal) -> String {
 }
 
 pub(super) fn cannot_tell(why: &str) -> String {
-    format!("it cannot be told whether a workload would lose its state: {why}")
+    format!("it is not known whether a workload would lose its state: {why}")
 }
 
 fn unknown(write: &Write, why: &str) -> Failure {

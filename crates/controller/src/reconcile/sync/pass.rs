@@ -224,7 +224,7 @@ impl Sync {
             kinds: &self.kinds,
             held: &self.held,
             settled: &self.settled,
-            dress: &self.source.selection.dress,
+            context: &self.source.selection.context,
             pruner: self.pruner.as_ref(),
         }
     }
@@ -242,9 +242,9 @@ impl Sync {
         let recreated = self.recreated.get(&change.key);
         Some(Write {
             entry: Arc::clone(entry),
-            dress: Arc::clone(&self.source.selection.dress),
+            context: Arc::clone(&self.source.selection.context),
             live: live.and_then(|live| Some(live["metadata"]["resourceVersion"].as_str()?.to_owned())),
-            manner: self.manner,
+            options: self.options,
             recreated: recreated.is_some_and(|content| *content == digest(&entry.value())),
             spared: None,
         })
@@ -416,8 +416,8 @@ impl Sync {
             // What somebody did since is nothing that the server has agreed to.
             let answered = |live: &&Arc<Value>| live["metadata"]["resourceVersion"].as_str() == version;
             if let Some(live) = live.as_ref().filter(answered) {
-                let (manifest, dress) = (entry.manifest(), &self.source.selection.dress);
-                let dressed = dress.on(&manifest, Some(live), SYNC_MANAGER);
+                let (manifest, context) = (entry.manifest(), &self.source.selection.context);
+                let dressed = context.on(&manifest, Some(live), SYNC_MANAGER);
                 self.settled.remember(&dressed, live);
             }
             if outcome != Outcome::Unchanged {

@@ -244,8 +244,8 @@ impl<'a> Rehearsal<'a> {
         if let Some(namespace) = coming {
             return guess.unchecked(format!("its namespace {namespace} comes with the same push"));
         }
-        let manner = self.sync.manner.of(&manifest.value);
-        match cluster::rehearse(&self.sync.cluster, &manifest, manner).await {
+        let options = self.sync.options.of(&manifest.value);
+        match cluster::rehearse(&self.sync.cluster, &manifest, options).await {
             Ok(preview) => {
                 let live = self.sync.observer.get(&manifest.key);
                 Change::apply(&manifest, live.as_deref(), Some(&preview), api::SYNC_MANAGER)
@@ -255,7 +255,7 @@ impl<'a> Rehearsal<'a> {
                 let objects = &self.sync.placed.objects;
                 self.sync.source.locate(objects, &mut outcomes).await;
                 match outcomes.remove(&guess.key) {
-                    Some(outcome) => self.refused(guess, &manifest, manner, outcome),
+                    Some(outcome) => self.refused(guess, &manifest, options, outcome),
                     None => guess,
                 }
             }
@@ -281,7 +281,7 @@ impl<'a> Rehearsal<'a> {
         &self,
         mut guess: Change,
         manifest: &Manifest,
-        manner: ApplyOptions,
+        options: ApplyOptions,
         outcome: Outcome,
     ) -> Change {
         let live = self.sync.observer.get(&manifest.key);
@@ -296,7 +296,7 @@ impl<'a> Rehearsal<'a> {
             Outcome::Failed(failure) if may_not_try(&failure.message) => {
                 guess.unchecked(told(&failure.message))
             }
-            Outcome::Failed(failure) if !failure.fixed.is_empty() && manner.recreate => {
+            Outcome::Failed(failure) if !failure.fixed.is_empty() && options.recreate => {
                 let why = told(&failure.message);
                 match live
                     .as_deref()

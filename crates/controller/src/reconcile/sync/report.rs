@@ -300,7 +300,9 @@ impl SyncReport {
         let overdue = waits.iter().filter(|waiting| waiting.wait.overdue);
         let overdue = overdue.map(|waiting| Problem {
             message: format!("{waiting}, for longer than it should"),
-            hint: Some("what is waited for has to become healthy, or to change in Git".to_owned()),
+            hint: Some(
+                "the objects that it waits for have to become healthy, or to change in Git".to_owned(),
+            ),
             at: None,
         });
         self.problems

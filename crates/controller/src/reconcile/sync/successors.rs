@@ -119,8 +119,11 @@ impl Sync {
                 continue;
             };
             let manifest = self.decider().dressed(&entry.manifest()).into_owned();
-            let manner = self.manner.of(&manifest.value);
-            if cluster::rehearse(&self.cluster, &manifest, manner).await.is_err() {
+            let options = self.options.of(&manifest.value);
+            if cluster::rehearse(&self.cluster, &manifest, options)
+                .await
+                .is_err()
+            {
                 return Some(format!("the change of {owner}, which has it, is refused"));
             }
         }
@@ -210,12 +213,12 @@ impl Sync {
         };
         let key = successor.key();
         let Some(live) = self.observer.get(&key) else {
-            return Err(format!("{successor}, which would take it up, cannot be seen"));
+            return Err(format!("{successor}, which would claim it, cannot be seen"));
         };
         match self.placed.objects.get(&key) {
-            Some(entry) if !self.is_in_sync(entry, &live) => Err(format!(
-                "{successor}, which would take it up, is to change as well"
-            )),
+            Some(entry) if !self.is_in_sync(entry, &live) => {
+                Err(format!("{successor}, which would claim it, is to change as well"))
+            }
             Some(entry) => Ok(entry.value()),
             None => Ok((*live).clone()),
         }

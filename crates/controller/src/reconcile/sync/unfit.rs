@@ -126,7 +126,7 @@ fn told(misfits: &[Misfit]) -> Option<String> {
     };
     let all = all.join("; ");
     Some(format!(
-        "it is held back, for it does not fit the CRD: {all}{more}"
+        "it is held back because it does not fit the CRD: {all}{more}"
     ))
 }
 
@@ -160,12 +160,12 @@ mod tests {
         assert_eq!(told(&[]), None);
         assert_eq!(
             told(&[misfit("a")]).unwrap(),
-            "it is held back, for it does not fit the CRD: spec.a is wrong"
+            "it is held back because it does not fit the CRD: spec.a is wrong"
         );
         let all = ["a", "b", "c", "d", "e"].map(misfit);
         assert_eq!(
             told(&all).unwrap(),
-            "it is held back, for it does not fit the CRD: spec.a is wrong; spec.b is wrong; spec.c is wrong, and 2 more"
+            "it is held back because it does not fit the CRD: spec.a is wrong; spec.b is wrong; spec.c is wrong, and 2 more"
         );
     }
 }

@@ -112,7 +112,7 @@ impl Whole {
             // Until it is looked at, it may be anything.
             let file = File {
                 blob: change.blob,
-                size: at_most(Glance::Nothing(*bytes), &budget),
+                size: at_most(FileContent::Unread(*bytes), &budget),
                 is_exact: *bytes == 0,
             };
             self.files.insert(change.path.clone(), file);
@@ -130,8 +130,8 @@ impl Whole {
         if budget.check_size(&size).is_ok() {
             return Ok(None);
         }
-        let glance = move |_: &Change, bytes: &[u8]| at_most(Glance::Text(bytes), &budget);
-        let late = self.look(repo, new, stop, false, glance).await?;
+        let measure = move |_: &Change, bytes: &[u8]| at_most(FileContent::Text(bytes), &budget);
+        let late = self.look(repo, new, stop, false, measure).await?;
         if late.is_some() || budget.check_size(&self.size()).is_ok() {
             return Ok(late);
         }
@@ -213,17 +213,17 @@ impl Whole {
 
 /// What has been seen of a file.
 #[derive(Clone, Copy)]
-enum Glance<'a> {
+enum FileContent<'a> {
     /// Only how many bytes it has.
-    Nothing(usize),
+    Unread(usize),
     Text(&'a [u8]),
 }
 
 /// Returns what a file comes to at most. It costs a look at each byte, a small part of what it costs to parse them.
-fn at_most(glance: Glance<'_>, budget: &Budget) -> Size {
-    let (bytes, marks, copies, kinds) = match glance {
-        Glance::Nothing(bytes) => (bytes, bytes, budget.of(Limit::FileCopies), bytes),
-        Glance::Text(text) => {
+fn at_most(content: FileContent<'_>, budget: &Budget) -> Size {
+    let (bytes, marks, copies, kinds) = match content {
+        FileContent::Unread(bytes) => (bytes, bytes, budget.of(Limit::FileCopies), bytes),
+        FileContent::Text(text) => {
             // Before each value, and between a key and its value, is one of these, but for the first.
             let is_mark = |byte: &&u8| matches!(byte, b':' | b',' | b'-' | b'[' | b'{' | b'?' | b'\n');
             let marks = text.iter().filter(is_mark).count();
@@ -261,8 +261,8 @@ mod tests {
     fn is_bounded(text: &str) {
         let budget = Budget::default();
         let exact = parse(Source::new("a.yaml"), text.as_bytes(), &budget).size;
-        let most = at_most(Glance::Text(text.as_bytes()), &budget);
-        let blind = at_most(Glance::Nothing(text.len()), &budget);
+        let most = at_most(FileContent::Text(text.as_bytes()), &budget);
+        let blind = at_most(FileContent::Unread(text.len()), &budget);
         for most in [most, blind] {
             assert!(
                 exact.values <= most.values,
@@ -280,7 +280,7 @@ mod tests {
     }
 
     #[test]
-    fn no_file_comes_to_more_than_a_glance_tells() {
+    fn no_file_comes_to_more_than_it_looks_like() {
         let object = "apiVersion: v1\nkind: A\nmetadata: {name: a}\n";
         for text in [
             "",

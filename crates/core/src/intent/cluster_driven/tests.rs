@@ -421,7 +421,7 @@ fn a_cause_that_comes_back_is_another_one() {
         plane.now = "2026-01-02T05:00:00Z".parse().unwrap();
         plane.taint(cordon());
         if phase == "Moving" {
-            assert_eq!(plane.next(), None, "it comes to its end first");
+            assert_eq!(plane.next(), None, "it has to end first");
             plane.is("Aborted");
         }
         plane.settle();
@@ -681,7 +681,7 @@ fn what_comes_to_its_end_first_is_told() {
     assert_eq!(plane.next(), None);
     let told = plane.told();
     assert!(
-        told.contains("cluster east is not evacuated yet: Evacuation by-hand, from before"),
+        told.contains("cluster east is not evacuated yet: the earlier Evacuation by-hand"),
         "{told}"
     );
 }
@@ -695,7 +695,7 @@ fn one_that_turns_back_is_no_answer_to_another_cause() {
     plane.evacuations[0]["spec"]["abort"] = json!(true);
     assert_eq!(plane.next(), None);
     plane.taint(json!({"key": "power", "effect": "NoExecute"}));
-    assert_eq!(plane.next(), None, "it comes to its end first");
+    assert_eq!(plane.next(), None, "it has to end first");
     plane.is("Aborted");
     plane.now = "2026-01-02T05:00:00Z".parse().unwrap();
     plane.settle();

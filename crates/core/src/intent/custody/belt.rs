@@ -155,7 +155,7 @@ pub(in crate::intent) fn belt_left(
     if operations.is_empty() {
         return Ok(None);
     }
-    let why = "let the copy go that leaves the binding, overwrite nothing any more";
+    let why = "let the copy that leaves the binding be deleted, and stop overwriting";
     Ok(Some(patch_binding(why, binding, exact(binding, operations))))
 }
 

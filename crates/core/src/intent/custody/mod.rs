@@ -116,7 +116,7 @@ pub fn let_go(involved: &BTreeSet<ClusterName>, writer: Option<&ClusterName>) ->
             "the pin was changed or deleted by another client while {} had a copy{other_managers}: what the pin held may have run",
             held.join(", ")
         ),
-        "look at what they wrote meanwhile; keep people off the pin with the admission fence (docs/how-to/operate.md#admission-fence)",
+        "check what they wrote meanwhile; protect the pin with the admission fence (docs/how-to/operate.md#admission-fence)",
     ))
 }
 

@@ -64,7 +64,7 @@ impl Custody<'_> {
             // Nothing holds anybody: to name who may run already, and hold the rest, lets nobody go.
             (None, Gives::Already) => &pin.marker,
             (None, Gives::Now) => {
-                let why = "no pin is in force yet that holds everybody".to_owned();
+                let why = "no pin that holds every cluster is in force yet".to_owned();
                 return Err(Due::Wait(why).into());
             }
         };
@@ -72,7 +72,7 @@ impl Custody<'_> {
             return Ok(Granted::Nobody);
         }
         if gives == Gives::Now && !live.is_some_and(|live| holds_everybody(live, pin)) {
-            return Err(Due::Wait("the pin in force does not hold everybody".to_owned()).into());
+            return Err(Due::Wait("the pin in force does not hold every cluster".to_owned()).into());
         }
         let mut proofs = Vec::new();
         for cluster in involved.iter().filter(|cluster| *cluster != writer) {

@@ -66,8 +66,8 @@ impl<'a> Choice<'a> {
             let names: Vec<&str> = open.iter().map(ClusterName::as_str).collect();
             let doubt = doubt.unwrap_or_default();
             return Err(format!(
-                "several clusters would take it ({}), and it cannot be told that it would stay in one of them ({doubt}): let the \
-                 policy choose one",
+                "several clusters would take it ({}), and it is not certain that it would stay in one of them ({doubt}): let the policy \
+                 choose one",
                 names.join(", ")
             ));
         }

@@ -34,7 +34,7 @@ impl Operation<'_> {
         for (cluster, old) in &self.status.old_copies {
             let word = old.fenced.as_ref().map(|by| format!(", {by} vouches for it"));
             evidence.push(format!(
-                "{cluster}: the copy that was left there was not seen gone{}; it is not looked after from now on",
+                "{cluster}: the copy that was left there was not seen gone{}; cutover no longer manages it",
                 word.unwrap_or_default()
             ));
         }

@@ -238,8 +238,8 @@ impl Operation<'_> {
         }
         let (Some(after), Some(fenced_by)) = (&rule.proceed_after, rule.fenced_by) else {
             return Ok(Interrupt::Wait(format!(
-                "{why}: the new copy is held until the old one is seen stopped or gone (sourceUnreachable: Hold); who knows \
-                 that nothing of it writes can say so with proceedAfter and fencedBy: Approval"
+                "{why}: the new copy is held until the old one is seen stopped or gone (sourceUnreachable: Hold); to release it on an \
+                 approval instead, set proceedAfter and fencedBy: Approval"
             )));
         };
         let after = after.length();
@@ -276,9 +276,7 @@ impl Operation<'_> {
             return Ok(question(
                 FailoverGate::Fenced,
                 from.clone(),
-                format!(
-                    "{why}: in {minutes} min of looking that could not be told; is it certain that nothing of it in {from} writes?"
-                ),
+                format!("{why}, after {minutes} min of checks: is it certain that no copy in {from} writes?"),
             ));
         };
         self.flight_mut()?.fenced = Some(word);

@@ -124,8 +124,8 @@ impl Operation<'_> {
                 let finding = Finding::new(
                     "CutShort",
                     format!(
-                        "the status branch has a failover of this plan begun and not ended ({}), and the control plane knows \
-                         nothing of it: where a copy writes is anybody's guess",
+                        "the status branch records an unfinished failover ({}), but the control plane has no trace of it: which copy \
+                         writes is unknown",
                         kept.phase
                     ),
                     "make sure that the workload runs in one cluster and from its newest state; the guard begins there",
@@ -200,7 +200,7 @@ impl Operation<'_> {
         if !spec.guard {
             findings.push(Finding::new(
                 "NoGuard",
-                "a plan without its guard does not keep two copies from writing: that isn't done",
+                "a plan without its guard would let two copies write: it is refused",
                 "leave spec.guard out",
             ));
         }
@@ -304,11 +304,11 @@ impl Operation<'_> {
         self.tell(Finding::new(
             "ClusterReplaced",
             format!(
-                "another cluster has joined as {writer}: it is not visible whether the copy in the one of before still writes, and one that is \
-                 made in this one begins from what the template says"
+                "another cluster has joined as {writer}: whether the copy in the old cluster still writes is unknown, and a copy that is \
+                 created in the new cluster starts from what the template says"
             ),
-            "make sure that the one of before is off, and see from which state this one runs; a plan that is deleted and applied \
-             again takes it for the writer",
+            "make sure that the copy in the old cluster is off, and check from which state the new one runs; to accept the new cluster \
+             as the writer, delete the plan and apply it again",
         ))
     }
 
@@ -328,7 +328,7 @@ impl Operation<'_> {
         } else if lost {
             "the workload was deleted"
         } else if !self.journal()?.spec.guards_the_same(self.input.spec) {
-            "the plan is about something else now"
+            "the spec was changed to guard something else"
         } else {
             return Ok(false);
         };
@@ -409,8 +409,7 @@ fn only(binding: &ResourceBinding) -> Result<ClusterName, Interrupt> {
             Err(Interrupt::Fail(vec![Finding::new(
                 "SeveralClusters",
                 format!(
-                    "the workload runs in several clusters ({}): one writer can be guarded, with all its replicas, not a \
-                     workload that is divided",
+                    "the workload runs in several clusters ({}): a plan guards one writer with all its replicas, not a divided workload",
                     names.join(", ")
                 ),
                 "limit its policy with spreadConstraints maxGroups: 1",
@@ -429,7 +428,7 @@ fn nothing_is_kept(binding: &ResourceBinding) -> Result<(), Interrupt> {
                 "Karmada has evicted the workload from {} and keeps the copy there ({}): it may run beside the new one",
                 task.from_cluster, task.reason
             ),
-            "see to it that one copy runs, from the newest state, and end the eviction; then apply the plan again",
+            "make sure that one copy runs, from the newest state, and end the eviction; then apply the plan again",
         )])),
         None => Ok(()),
     }

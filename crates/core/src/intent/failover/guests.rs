@@ -24,10 +24,10 @@ impl Operation<'_> {
             return self.tell(Finding::new(
                 "GuestBlocks",
                 format!(
-                    "what {} says of the workload can't be applied in {cluster}, and would keep the hold from it: the pin stays as it is",
+                    "the changes of {} cannot be applied in {cluster}, and would prevent the hold there: the pin stays as it is",
                     names.join(" and ")
                 ),
-                "change the template so that it can be, or abort that intent",
+                "change the template so that they can be applied, or abort that intent",
             ));
         }
         self.untell("GuestBlocks");
@@ -79,7 +79,7 @@ impl Operation<'_> {
             .map(|said| said.owner.to_string())
             .collect();
         Err(Interrupt::Wait(format!(
-            "{} to end: what it changes stands in the pin of this plan; abort or delete it, and the plan ends",
+            "{} to end: the pin of this plan carries the changes of that intent; abort or delete it, and the plan ends",
             names.join(" and ")
         )))
     }

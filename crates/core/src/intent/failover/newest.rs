@@ -117,7 +117,7 @@ impl Operation<'_> {
         };
         let finding = Finding::new(
             NEWEST_UNSEEN,
-            format!("whether {writer} has a newer state than the noted one is not visible: {why}"),
+            format!("cutover cannot see whether {writer} has a newer state than the recorded one: {why}"),
             "allow cutover to list the objects that the profile's lastKnown names in that cluster; until then a failover that can't stop \
              the copy may go on from an older state",
         );

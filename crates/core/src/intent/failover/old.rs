@@ -196,7 +196,7 @@ impl Operation<'_> {
     /// A person answers for what can't be seen of a copy that was left earlier.
     pub(super) fn vouch_for_old(&mut self, cluster: &ClusterName, why: &str) -> Interrupt {
         let Some(by) = self.approved(FailoverGate::Fenced, cluster) else {
-            let asked = format!("{why}: does nothing in {cluster} write?");
+            let asked = format!("{why}: is it certain that no copy in {cluster} writes?");
             return question(FailoverGate::Fenced, cluster.clone(), asked);
         };
         let (attempt, now) = (self.status.common.attempt, self.input.now);

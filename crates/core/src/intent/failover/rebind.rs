@@ -59,7 +59,7 @@ impl Operation<'_> {
             .find(|(_, work)| work.metadata.deletion_timestamp.is_none());
         match stays {
             Some((cluster, work)) => Err(Interrupt::Wait(format!(
-                "the binding was deleted and recreated, and the Work {} of the one before, of {cluster}, to go: where Karmada leaves \
+                "the binding was deleted and recreated; the Work {} of the old binding, of {cluster}, to be removed: if Karmada leaves \
                  it, a person must delete it",
                 work.metadata.name.as_deref().unwrap_or_default()
             ))),
@@ -140,7 +140,7 @@ impl Operation<'_> {
                 "the binding was deleted and recreated, and the copies with it: one that is recreated in {writer} begins from what \
                  the template and the pin say, and {known}"
             ),
-            "see from which state it runs; if it must be another one, let the template say so",
+            "check from which state it runs; if it must be another one, name that in the template",
         ));
     }
 
@@ -176,7 +176,7 @@ impl Operation<'_> {
                 }
                 Err(why) => {
                     return Err(Interrupt::Wait(format!(
-                        "the workload was deleted, and its copies to go: {why}"
+                        "the workload was deleted; its copies to be removed: {why}"
                     )));
                 }
             }

@@ -14,7 +14,7 @@ impl Operation<'_> {
         if let Err(Interrupt::Wait(why)) = self.copy(to).map(drop) {
             self.tell(Finding::new(
                 "TargetLost",
-                format!("{to} was chosen, and is not visible: it doesn't get the token"),
+                format!("{to} was chosen, but cannot be observed: it does not get the token"),
                 "wait until it is back, or send it on: cutover failover with --to another cluster",
             ))?;
             return Err(self.asks_to_go_back(from, to, why)?);
@@ -46,7 +46,7 @@ impl Operation<'_> {
                 FailoverGate::Fenced,
                 to.clone(),
                 format!(
-                    "{why}: is it certain that nothing of it in {to} writes? Then {from} gets it again{lost}"
+                    "{why}: is it certain that no copy in {to} writes? If so, {from} gets the workload again{lost}"
                 ),
             ));
         };
@@ -124,7 +124,7 @@ impl Operation<'_> {
             attempt,
             since: now,
             kept: false,
-            fenced: Some("its birth under the pin: it never had the token".to_owned()),
+            fenced: Some("it was created under the pin and never had the token".to_owned()),
             identity,
             marker: Some(marker),
             refuted: 0,
@@ -192,7 +192,7 @@ impl Operation<'_> {
         let why = if request.to == *to {
             Some(format!("it is on its way to {to} already"))
         } else if request.to == *from {
-            Some(format!("{from} is where it comes from"))
+            Some(format!("the workload comes from {from}"))
         } else {
             self.cannot_take(&request)?
         };

@@ -78,7 +78,7 @@ impl Operation<'_> {
         let marker = self.marker_in_force()?;
         if matches!(self.seen_harmless(from, &marker)?, Err(NotProved::No(_))) {
             let refuted = self.answers(FailoverGate::Fenced, from);
-            self.take_token_back("the old copy is seen again, and not to be harmless")?;
+            self.take_token_back("the old copy is seen again, and is not proved harmless")?;
             self.flight_mut()?.refuted = refuted;
             return Err(Interrupt::Requeue);
         }

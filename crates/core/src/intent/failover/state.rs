@@ -38,7 +38,7 @@ impl Operation<'_> {
             let mut evidence = format!("seen of the copy in {} at {}", known.cluster, known.at);
             let findings = &self.status.common.findings;
             if findings.iter().any(|finding| finding.code == NEWEST_UNSEEN) {
-                evidence.push_str("; whether there is a newer one was not visible");
+                evidence.push_str("; cutover could not see whether a newer one exists");
             }
             return Ok(of(StateSource::LastKnown, known.values.clone(), evidence));
         }

@@ -177,7 +177,7 @@ impl<'a> Operation<'a> {
             .or_else(|| self.status.journal.as_ref()?.identities.get(cluster));
         let seen = if self.is_replaced(cluster, meant)? {
             Err(NotProved::Unknown(format!(
-                "another cluster has joined as {cluster}: what the one of before does is not visible"
+                "another cluster has joined as {cluster}: the copy in the old cluster cannot be observed"
             )))
         } else {
             self.prove(cluster, under, Inert::prove)?

@@ -8,7 +8,7 @@ pub fn validate(spec: &FailoverPlanSpec, profile: &WorkloadProfileSpec) -> Vec<F
     if !profile.stateful {
         findings.push(Finding::new(
             "Stateless",
-            "by its profile the workload has no state: Karmada's own failover does it no harm",
+            "by its profile the workload has no state: Karmada's own failover does not harm it",
             "remove the plan, or give the workload a profile that says stateful: true",
         ));
     }
@@ -51,7 +51,7 @@ pub fn validate(spec: &FailoverPlanSpec, profile: &WorkloadProfileSpec) -> Vec<F
         findings.push(Finding::new(
             "SecretInLabel",
             format!(
-                "the handle {} is a secret by the profile, and Karmada preserves it as a label, which everybody reads",
+                "the profile marks the handle {} as a secret, and Karmada preserves it as a label, which every client can read",
                 preserved.handle
             ),
             "leave it out of spec.preserved, and of the statePreservation of the policy",

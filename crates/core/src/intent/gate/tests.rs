@@ -121,7 +121,7 @@ fn a_policy_is_judged_by_what_the_scheduler_would_make_of_it() {
     let stops = |to: &str| format!("{ORDERS} would stop in east and start in {to} from nothing");
     let other_managers =
         |to: &str| format!("{ORDERS} would start in {to} from nothing, beside east where it runs");
-    let unclear = |why: &str| format!("it cannot be told whether {ORDERS} would stay in east: {why}");
+    let unclear = |why: &str| format!("it is not known whether {ORDERS} would stay in east: {why}");
     let divided = |more: Value| {
         let mut placement = one_of(&["east", "west"]);
         json_patch::merge(&mut placement, &json!({"replicaScheduling": more}));
@@ -190,7 +190,7 @@ fn what_two_clusters_run_keeps_both() {
     assert_eq!(
         change(&mut two, one_of(&["east", "west", "north"])).unwrap_err(),
         format!(
-            "it cannot be told whether {ORDERS} would stay in east and west: it runs in more clusters than its policy would allow"
+            "it is not known whether {ORDERS} would stay in east and west: it runs in more clusters than its policy would allow"
         )
     );
     assert_eq!(
@@ -1013,7 +1013,7 @@ fn a_profile_does_not_go_while_it_is_all_that_says_of_state() {
     let refusal = ground.judge(&gone, None).unwrap_err();
     assert_eq!(
         refusal.to_string(),
-        format!("no profile would say that {ORDERS} has state, which runs in east")
+        format!("{ORDERS} runs in east, and no profile would say any more that it has state")
     );
     assert!(refusal.hint().contains("cutover.dev/accept-state-loss=deletion"));
     assert_eq!(ground.judge(&gone, Some(ACCEPT_DELETION)), Ok(Doubts::default()));

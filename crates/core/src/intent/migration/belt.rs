@@ -79,7 +79,7 @@ impl Operation<'_> {
         }
         if self.snapshot().plane.works.get()?.contains_key(cluster) {
             return Err(Interrupt::Wait(format!(
-                "{cluster}: the Work of before is still being deleted"
+                "{cluster}: the previous Work is still being deleted"
             )));
         }
         let journal = self.journal()?;

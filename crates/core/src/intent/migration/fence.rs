@@ -299,6 +299,6 @@ fn evicted(task: &EvictionTask) -> Finding {
         format!(
             "Karmada began to evict the workload from {from_cluster} ({reason} by {producer}, purge mode {mode}): undone{state}"
         ),
-        "look why: the health of the workload there, or the taints of the cluster",
+        "find the cause: the health of the workload there, or the taints of the cluster",
     )
 }

@@ -140,7 +140,7 @@ impl Operation<'_> {
     pub(super) fn return_lent(&mut self, end: Phase, seen: String) -> Result<Next, Interrupt> {
         self.return_claim()?;
         self.finish_record(end)?;
-        let back = "no suspension is left, the claim is back where it came from".to_owned();
+        let back = "no suspension is left, the claim is back with its lender".to_owned();
         self.end(end, vec![seen, back]);
         Ok(Next::Requeue)
     }
@@ -151,7 +151,7 @@ impl Operation<'_> {
         match proved {
             Ok(Ok(healthy)) => healthy.evidence().to_owned(),
             Ok(Err(NotProved::No(why))) => why,
-            Ok(Err(NotProved::Unknown(why))) => format!("{keep} could not be looked into: {why}"),
+            Ok(Err(NotProved::Unknown(why))) => format!("{keep} could not be observed: {why}"),
             Err(_) => format!("{keep} was not looked into"),
         }
     }

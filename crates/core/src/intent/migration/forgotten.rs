@@ -93,7 +93,7 @@ impl Operation<'_> {
         let is_karmadas = is_karmadas(copy) || self.is_ours(copy);
         if !is_karmadas || self.journal()?.fetched >= TRIES {
             return Err(Interrupt::Wait(format!(
-                "{why}, and Karmada, which has no Work of it, doesn't remove it: a person must delete it in {drop}"
+                "{why}, and Karmada, which has no Work of it, does not remove it: a person must delete it in {drop}"
             )));
         }
         if !self.has_waited(&why.to_string(), PATIENCE) {
@@ -140,10 +140,10 @@ impl Operation<'_> {
         let unseen = if is_seen {
             String::new()
         } else {
-            format!("{drop} can't be looked into, and ")
+            format!("{drop} cannot be observed; ")
         };
         Err(Interrupt::Wait(format!(
-            "{why}; {unseen}a person who knows that nothing of it runs in {drop} can say so ({})",
+            "{why}; {unseen}if you know that no copy runs in {drop}, confirm it ({})",
             self.offer(Fact::Stopped, drop)
         )))
     }

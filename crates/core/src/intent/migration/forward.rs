@@ -32,8 +32,8 @@ impl Operation<'_> {
                 listed.join(" and ")
             };
             return Err(go_back(format!(
-                "before the workload could be held Karmada lists {now}, and not {source} alone: what begins elsewhere begins \
-                 without the state of {source}"
+                "before the workload could be held, Karmada listed {now} and not {source} alone: a copy elsewhere starts without the \
+                 state of {source}"
             )));
         }
         self.token()?;
@@ -434,7 +434,7 @@ impl Operation<'_> {
                 };
                 let offer = self.offer(Fact::Stopped, source);
                 Err(Interrupt::Wait(format!(
-                    "{why}: {seen}a person who knows that nothing of it runs there to say so ({offer})"
+                    "{why}: {seen}a confirmation that no copy runs there ({offer})"
                 )))
             }
             Err(NotProved::No(_)) if self.stays_stopped(source)?.is_some() => Ok(()),

@@ -226,7 +226,7 @@ impl Operation<'_> {
             ),
         );
         Ok(format!(
-            "{symptoms}: where it never starts from its state handle, a person can let it start from nothing ({offer})"
+            "{symptoms}: if it never starts from its state handle, a person can let it start from nothing ({offer})"
         ))
     }
 
@@ -262,8 +262,8 @@ impl Operation<'_> {
     /// nothing runs there.
     pub(super) fn unseen_tenant(&self, source: &ClusterName, target: &ClusterName, why: &str) -> Interrupt {
         Interrupt::Wait(format!(
-            "{why}: {source} keeps the token. A person who knows that no copy runs there, or will by itself, can say so, and \
-             {target} takes over ({})",
+            "{why}: {source} keeps the token. If you know that no copy runs there, or will by itself, confirm it, and {target} takes over \
+             ({})",
             self.offer(Fact::Stopped, source)
         ))
     }
@@ -271,8 +271,8 @@ impl Operation<'_> {
     /// Nobody runs, and the source that should can't be seen: the target may, on a person's word.
     pub(super) fn unseen_source(&self, source: &ClusterName, target: &ClusterName, why: &str) -> Interrupt {
         Interrupt::Wait(format!(
-            "{why}; no copy is let run. A person who knows that none runs in {source}, or will by itself, can say so, and \
-             {target} runs from the last state that is known ({})",
+            "{why}; no copy is allowed to run. If you know that none runs in {source}, or will by itself, confirm it, and {target} runs \
+             from the last state that is known ({})",
             self.offer(Fact::Stopped, source)
         ))
     }

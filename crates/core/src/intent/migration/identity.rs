@@ -42,8 +42,8 @@ impl Operation<'_> {
         };
         Ok(may_run.then(|| {
             format!(
-                "another cluster has joined as {cluster}: the copy in the one of before may still run, and a person who knows \
-                 that it doesn't can say so ({})",
+                "another cluster has joined as {cluster}: the copy in the old cluster may still run; if you know that it does not, \
+                 confirm it ({})",
                 self.offer(Fact::Stopped, cluster)
             )
         }))

@@ -36,7 +36,8 @@ impl Operation<'_> {
             let told =
                 format!("{cluster}: {pod}, after it was proved stopped: what it writes is beside {writer}");
             if !self.has_run_again(cluster) {
-                let hint = "see what started it there and stop it; no cluster is let run because of it";
+                let hint =
+                    "find out what started it there and stop it; no cluster is allowed to run because of it";
                 self.status.common.findings.push(Finding::new(CODE, told, hint));
             }
         }

@@ -104,7 +104,7 @@ fn what_is_left(unseen: &BTreeSet<ClusterName>) -> String {
     match names.as_slice() {
         [] => "no copy of it is left".to_owned(),
         names => format!(
-            "no copy of it is left where one could look; {} was not looked at, and a person said that nothing runs",
+            "no copy of it is left in the clusters that could be observed; {} was not observed, and a person confirmed that nothing runs",
             names.join(" and ")
         ),
     }

@@ -56,7 +56,7 @@ use other_managers::HELD_CONDITION;
 
 use crate::api::{
     Condition, ConditionStatus, ENDED_FORMAT, Fact, Finding, InGit, Journal, Migration, MigrationSpec,
-    MigrationStatus, Offer, OnFailure, Phase, Progress, RollBack, RollBackStage, SecretHandles,
+    MigrationStatus, Offer, OnFailure, Phase, Progress, RollBack, RollBackStage, SecretHandles, WaitingFor,
 };
 use crate::profile;
 use cutover_karmada::name::ClusterName;
@@ -378,10 +378,10 @@ impl Operation<'_> {
     fn note_not_rolled_back(&mut self) {
         let Ok((_, target)) = self.ends() else { return };
         let message = format!(
-            "{} has taken longer than it may, and is not rolled back: {target} runs as it should, and stopping it would not help",
+            "{} has exceeded its time limit, and is not rolled back: {target} runs as it should, and stopping it would not help",
             self.status.phase
         );
-        let hint = "cutover status says what is still waited for";
+        let hint = "cutover status shows what it still waits for";
         self.raise(Finding::new("NotRolledBack", message, hint));
     }
 
@@ -468,7 +468,7 @@ impl Operation<'_> {
             "SpecChangeIgnored",
             changed,
             "MidFlight",
-            "the spec was changed while the migration runs; the change is not obeyed",
+            "the spec was changed while the migration runs; the change has no effect",
         );
     }
 
@@ -497,12 +497,7 @@ impl Operation<'_> {
             self.note_admission_condition();
         }
         let reason = phase.to_string();
-        let why = self
-            .status
-            .common
-            .waiting_for
-            .as_ref()
-            .map(|wait| wait.reason.clone());
+        let why = self.status.common.waiting_for.as_ref().map(WaitingFor::phrase);
         let message = match (&self.status.journal, why) {
             _ if phase == Phase::Completed => self.how_it_ended(),
             (
@@ -512,7 +507,7 @@ impl Operation<'_> {
                 }),
                 None,
             ) => back.reason.clone(),
-            (_, Some(why)) => format!("waits: {why}"),
+            (_, Some(why)) => why,
             _ if !self.status.common.findings.is_empty() => operation::messages(&self.status.common.findings),
             _ => String::new(),
         };

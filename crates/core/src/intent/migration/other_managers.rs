@@ -31,7 +31,7 @@ impl Operation<'_> {
             "spec.changes.patches would be undone: {} applies the template",
             names.join(" and ")
         );
-        let hint = "change the template where that takes it from (docs/explanation/argocd-flux.md)";
+        let hint = "change the template in the source of that tool (docs/explanation/argocd-flux.md)";
         Some(Finding::new("AppliedByAnother", message, hint))
     }
 
@@ -95,10 +95,11 @@ impl Operation<'_> {
         }
         let who = last_writer(template).unwrap_or("somebody");
         let message = format!(
-            "{who} changed the template during {}: what runs of it has the change already, and the target gets it too",
+            "{who} changed the template during {}: running copies already have the change, and the target gets it too",
             self.status.phase
         );
-        let hint = "let whoever applies it wait until the move is over (docs/explanation/argocd-flux.md)";
+        let hint =
+            "keep that tool from applying it until the move has ended (docs/explanation/argocd-flux.md)";
         self.status.common.findings.retain(|known| known.code != CHANGED);
         self.set_condition(HELD_CONDITION, false, "Changed", &message);
         self.status

@@ -156,7 +156,7 @@ impl Operation<'_> {
             format!("the state handle that the stop of {source} would leave"),
         );
         Interrupt::Wait(format!(
-            "{reason}: where it never leaves one, a person can let it start without ({offer})"
+            "{reason}: if it never leaves one, a person can let it start without ({offer})"
         ))
     }
 }

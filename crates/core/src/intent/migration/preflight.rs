@@ -226,7 +226,7 @@ impl Operation<'_> {
             return Err(fail(
                 "SourceUnseen",
                 format!("{by} ended it before it began: {why}"),
-                "ask for the move again when the cluster can be looked into; a cluster that is lost is failed over from",
+                "ask for the move again when the cluster can be observed; if it is lost, fail over from it",
             ));
         }
         let offer = self.offer(Fact::Settle, source);
@@ -237,7 +237,7 @@ impl Operation<'_> {
             return Err(fail(
                 "SourceUnseen",
                 format!("{why}: {lender}, which lent its claim, looks after the workload"),
-                "ask for the move again when the cluster can be looked into",
+                "ask for the move again when the cluster can be observed",
             ));
         }
         Err(Interrupt::Wait(wait))
@@ -255,7 +255,7 @@ impl Operation<'_> {
                 return Err(fail(
                     "LazyPolicy",
                     format!(
-                        "{} is lazy, and takes the workload up only when its template changes",
+                        "{} is lazy, and claims the workload only when its template changes",
                         successor.name
                     ),
                     "take activationPreference off the policy, at least for this move",
@@ -474,8 +474,7 @@ fn cut_short(phase: Phase, journal: &Journal) -> Interrupt {
     fail(
         "CutShort",
         format!(
-            "the status branch has this migration begun and not ended ({phase}, {} to {}), and the control plane knows nothing \
-             of it{}",
+            "the status branch records this migration as unfinished ({phase}, {} to {}), but the control plane has no trace of it{}",
             journal.source,
             journal.target,
             handle.unwrap_or_default()

@@ -219,7 +219,7 @@ impl Operation<'_> {
         let mut works = self.snapshot().plane.works.get()?.iter();
         match works.find(|(_, work)| work.metadata.deletion_timestamp.is_none()) {
             Some((cluster, work)) => Err(Interrupt::Wait(format!(
-                "the Work {} of the deleted binding, of {cluster}, to go: where Karmada leaves it, a person must delete it",
+                "the Work {} of the deleted binding, of {cluster}, to be removed: if Karmada leaves it, a person must delete it",
                 work.metadata.name.as_deref().unwrap_or_default()
             ))),
             None => Ok(()),

@@ -36,7 +36,7 @@ impl Operation<'_> {
             Err(why) => {
                 ended.phase = Phase::EndedBefore;
                 let message =
-                    format!("Git has it on record as {phase}{at}, and nothing was moved this time: {why}");
+                    format!("Git records it as {phase}{at}, and nothing was moved this time: {why}");
                 Finding::new("EndedBefore", message, again)
             }
         };

@@ -129,7 +129,7 @@ impl Operation<'_> {
                  an older state",
                 seen.1, seen.0, known.1, known.0
             ),
-            "look where the workload runs, and from which state",
+            "check where the workload runs, and from which state",
         ));
     }
 }

@@ -261,8 +261,8 @@ impl Operation<'_> {
         }
         if self.snapshot().member(target)?.object.get().is_err() {
             return Err(Interrupt::Wait(format!(
-                "{why}; it was let run, and {target} can't be looked into: a person who knows that none of it runs there can \
-                 say so ({})",
+                "{why}; the copy in {target} was allowed to run, and cannot be observed: if you know that no copy runs there, confirm it \
+                 ({})",
                 self.offer(Fact::Stopped, target)
             )));
         }
@@ -271,9 +271,9 @@ impl Operation<'_> {
         if waited >= LONG || waited >= PATIENCE && !symptoms.is_empty() {
             let offer = self.goes_on_from_source(source, target);
             return Err(Interrupt::Wait(format!(
-                "{why}{symptoms}: where its operator doesn't come to that, such as for a job that can't start, a person must say \
-                 that the workload goes on from what {source} left, and that what {target} wrote since it took over is given up, \
-                 if it wrote anything ({offer})"
+                "{why}{symptoms}: if its operator never does so, for instance because the job cannot start, manual intervention is \
+                 required: confirm that the workload continues from what {source} left, and that what {target} wrote since it took over \
+                 is given up, if it wrote anything ({offer})"
             )));
         }
         Err(why.into())
@@ -509,7 +509,7 @@ impl Operation<'_> {
                 format!(
                     "{source} ran again ({undone}): what it wrote beside {target} is not in the state that stays"
                 ),
-                "look at what it wrote; let that policy leave alone what the pin sets",
+                "check what it wrote; change that policy so that it leaves alone what the pin sets",
             );
             return if self.raise(told) {
                 Err(Interrupt::Requeue)
@@ -517,7 +517,7 @@ impl Operation<'_> {
                 Ok(())
             };
         }
-        let reason = format!("{source}: what runs there again to stop");
+        let reason = format!("{source}: the copy that runs there again to stop");
         if !self.has_waited(&reason, LONG) && !self.offers_before(Fact::From, &from) {
             return Err(Interrupt::Wait(reason));
         }
@@ -528,7 +528,7 @@ impl Operation<'_> {
             (self.goes_on_from_source(source, target), "has")
         };
         Err(Interrupt::Wait(format!(
-            "{reason}: where it never does, a person can let the workload go on from what {from} {has} ({offer})"
+            "{reason}: if it never does, a person can let the workload go on from what {from} {has} ({offer})"
         )))
     }
 

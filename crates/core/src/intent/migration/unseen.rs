@@ -48,8 +48,8 @@ impl Operation<'_> {
     /// Karmada keeps nothing for a cluster any more, which can't be looked into: it is waited for, or done without.
     pub(super) fn dropped_unseen(&self, cluster: &ClusterName, why: &str) -> Interrupt {
         Interrupt::Wait(format!(
-            "{why}: Karmada has dropped {cluster}, which can't be looked into. A person who knows that no copy runs there, or \
-             will by itself, can say so ({})",
+            "{why}: Karmada has dropped {cluster}, which cannot be observed. If you know that no copy runs there, or will by itself, \
+             confirm it ({})",
             self.offer(Fact::Stopped, cluster)
         ))
     }
@@ -84,8 +84,8 @@ impl Operation<'_> {
             format!("the copy in {source}: Karmada may create the workload in another cluster")
         };
         Err(Interrupt::Wait(format!(
-            "manual intervention required: {why}: Karmada has dropped {source}, which had the workload. A person who knows that no \
-             copy runs there, or will by itself, can say so, and the migration ends ({})",
+            "manual intervention required: {why}: Karmada has dropped {source}, which had the workload. If you know that no copy runs \
+             there, or will by itself, confirm it, and the migration ends ({})",
             self.offer_at(Fact::Stopped, source, gives_up)
         )))
     }
@@ -101,16 +101,13 @@ impl Operation<'_> {
         let handles: Vec<&str> = values.map(String::as_str).collect();
         let what = match (journal.profile.stateful, handles.is_empty()) {
             (false, _) => "its copy there is left".to_owned(),
-            (true, true) => "what it wrote there is not handed over to anybody".to_owned(),
-            (true, false) => format!(
-                "the state handle {} is not handed over to anybody",
-                handles.join(", ")
-            ),
+            (true, true) => "what it wrote there is not handed over".to_owned(),
+            (true, false) => format!("the state handle {} is not handed over", handles.join(", ")),
         };
         let gives_up = Finding::new(
             GIVEN_UP,
             format!("Karmada has dropped {source}, which had the workload: {what}"),
-            "look into that cluster, if there is one: its copy has the state",
+            "check that cluster, if it exists: its copy has the state",
         );
         self.raise(gives_up);
         Ok(Next::Requeue)
@@ -133,7 +130,7 @@ impl Operation<'_> {
         Ok(Next::Enter(
             Phase::Handoff,
             vec![format!(
-                "{source} could not be looked into ({why}); a person vouches that nothing runs there, and lets {target} start {from}"
+                "{source} could not be observed ({why}); a person vouches that nothing runs there, and lets {target} start {from}"
             )],
         ))
     }
@@ -204,8 +201,8 @@ impl Operation<'_> {
             )
         };
         Ok(format!(
-            "manual intervention required: {why}, and no state handle was taken from {source}: a person must say what {target} \
-             starts from: {handle}nothing ({from_nothing}), which gives up all of it"
+            "manual intervention required: {why}, and no state handle was taken from {source}: choose what {target} starts from: \
+             {handle}nothing ({from_nothing}), which gives up all of it"
         ))
     }
 
@@ -257,11 +254,12 @@ impl Operation<'_> {
         let may_end = self.committed() || self.journal()?.up_since.is_some();
         if let Some(by) = self.assumed(Fact::Settle, keep).filter(|_| may_end) {
             let message = format!(
-                "{by} ended it without {keep} being looked into ({why}): whether the workload runs there was not seen"
+                "{by} ended it while {keep} could not be observed ({why}): whether the workload runs there was not seen"
             );
             if !self.is_settled() {
                 self.journal_mut()?.settled = true;
-                let hint = "look into the cluster when it can be reached; a cluster that is lost for good is failed over from";
+                let hint =
+                    "check the cluster when it can be reached; if it is lost for good, fail over from it";
                 self.status
                     .common
                     .findings
@@ -272,7 +270,7 @@ impl Operation<'_> {
         }
         let mut ways = Vec::new();
         if may_end {
-            let anew = if self.is_kept_by_karmada(keep)? {
+            let again = if self.is_kept_by_karmada(keep)? {
                 ""
             } else {
                 "; Karmada may create the workload in another cluster, from nothing"
@@ -280,7 +278,7 @@ impl Operation<'_> {
             let offer = self.offer_at(
                 Fact::Settle,
                 keep,
-                format!("the look at the copy in {keep}: whether it runs stays unknown{anew}"),
+                format!("the check of the copy in {keep}: whether it runs stays unknown{again}"),
             );
             ways.push(format!("end the migration without that ({offer})"));
         }
@@ -298,7 +296,7 @@ impl Operation<'_> {
             why
         } else {
             format!(
-                "{why}: {keep} has the workload, and can't be looked into; a person can {}",
+                "{why}: {keep} has the workload, and cannot be observed; a person can {}",
                 ways.join(", or ")
             )
         }))

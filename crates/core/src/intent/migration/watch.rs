@@ -104,7 +104,7 @@ impl Operation<'_> {
         let journal = self.journal()?;
         let has_pods = journal.profile.no_pods.is_some() && journal.binding.replicas != Some(0);
         if has_pods && pods.is_empty() {
-            return Ok(Err(NotProved::No(format!("{target}: no pod of it is there"))));
+            return Ok(Err(NotProved::No(format!("{target}: the copy has no pod"))));
         }
         let mut runs: Vec<String> = pods
             .iter()

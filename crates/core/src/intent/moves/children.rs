@@ -165,7 +165,7 @@ impl<A: MoveStrategy> Operation<'_, A> {
             }
             phase if phase.is_terminal() => Fate::Failed(format!("{phase}: {}", why(status))),
             phase => Fate::UnderWay(Some(match &status.common.waiting_for {
-                Some(wait) => format!("{phase}: waits: {}", wait.reason),
+                Some(wait) => format!("{phase}: {}", wait.phrase()),
                 None => phase.to_string(),
             })),
         })

@@ -36,7 +36,7 @@ impl<A: MoveStrategy> Operation<'_, A> {
         if running > 0 {
             self.look_again(SOON * 4);
             return Err(Interrupt::Wait(format!(
-                "{running} moves come to their end: {}",
+                "{running} moves to end: {}",
                 ending.reason
             )));
         }

@@ -15,7 +15,7 @@ impl<A: MoveStrategy> Operation<'_, A> {
         self.say(&[("Completed", phase == Phase::Completed)]);
         self.status.common.say_ignored(
             is_changed,
-            "the spec was changed while moves are under way; the change is not obeyed",
+            "the spec was changed while moves are under way; the change has no effect",
             now,
         );
         self.status.progress = self.tally();

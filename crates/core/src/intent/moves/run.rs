@@ -107,7 +107,7 @@ impl<A: MoveStrategy> Operation<'_, A> {
         let moved = count(moved.count() + self.forgotten() as usize, "workload");
         let later = match self.status.later {
             0 => String::new(),
-            more => format!("; {more} more are left to another time"),
+            more => format!("; {more} more are left for later"),
         };
         let left = self.blocked();
         if !left.is_empty() && self.spec().moves().unmovable == Unmovable::Retry {
@@ -115,10 +115,10 @@ impl<A: MoveStrategy> Operation<'_, A> {
             self.look_again((self.waited() / 10).clamp(NOW_AND_THEN, SELDOM));
             let failed = match failed.len() {
                 0 => String::new(),
-                some => format!("; {some} could not be: {}", listed(failed)),
+                some => format!("; {some} could not be moved: {}", listed(failed)),
             };
             return Err(Interrupt::Wait(format!(
-                "{moved} moved{failed}{later}; looked at again: {}",
+                "{moved} moved{failed}{later}; to be checked again: {}",
                 listed(&left)
             )));
         }
@@ -128,7 +128,11 @@ impl<A: MoveStrategy> Operation<'_, A> {
             return Err(Interrupt::Requeue);
         }
         if !failed.is_empty() {
-            let reason = format!("{moved} moved; {} could not be: {}", failed.len(), listed(failed));
+            let reason = format!(
+                "{moved} moved; {} could not be moved: {}",
+                failed.len(),
+                listed(failed)
+            );
             return Err(self.begin_to_end(reason, Phase::Failed));
         }
         let leaves = !left.is_empty();

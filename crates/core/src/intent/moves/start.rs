@@ -114,7 +114,7 @@ impl<A: MoveStrategy> Operation<'_, A> {
             let messages: Vec<String> = wrong.iter().map(|finding| finding.message.clone()).collect();
             self.status.common.findings = wrong;
             return Err(Interrupt::Wait(format!(
-                "what is asked for now can't be done: {}",
+                "the new spec cannot be carried out: {}",
                 messages.join("; ")
             )));
         }
@@ -235,8 +235,7 @@ impl<A: MoveStrategy> Operation<'_, A> {
             return Ok(());
         }
         Err(Interrupt::Wait(format!(
-            "{} are more than the {AT_ONCE} that can be looked at before any of them begins: select fewer, or take \
-             spec.unmovable: Leave",
+            "{} are more than the {AT_ONCE} that can be checked before the first move: select fewer, or set spec.unmovable: Leave",
             count(self.status.later as usize + self.status.moves.len(), "workload")
         )))
     }
@@ -282,7 +281,7 @@ impl<A: MoveStrategy> Operation<'_, A> {
         }
         Err(Interrupt::wait_for(
             WaitCode::Approval,
-            format!("attempt {attempt} has to be approved before Moving: {planned}"),
+            format!("approval of Moving for attempt {attempt}: {planned}"),
         ))
     }
 

@@ -260,7 +260,7 @@ fn judge_one<'a>(
     let inert = INERT.contains(&gvk.group.as_str())
         || (gvk.group.is_empty() && !CORE_THAT_RUNS.contains(&gvk.kind.as_str()));
     if inert {
-        let message = format!("nothing of a {} runs: it stays as its policy has it", gvk.kind);
+        let message = format!("a {} runs nothing: it stays as its policy has it", gvk.kind);
         return Ok(stays(false, "NothingRuns", message, BY_POLICY));
     }
     let profile = match kinds.profile(&gvk)? {
@@ -342,7 +342,7 @@ fn several_clusters(candidate: &Candidate<'_>) -> Stay {
     candidate.stays(Finding::new(
         "SeveralClusters",
         format!("it runs in several clusters: {}", names.join(", ")),
-        "its copies have each a state of their own, and no other cluster takes that in: end this one by its policy, when nothing \
+        "each of its copies has a state of its own, and no other cluster can take that over: end this copy by its policy when nothing \
          needs its state any more",
     ))
 }

@@ -39,9 +39,7 @@ pub struct PinWrite {
 pub enum Unauthorized {
     #[error("a pin with {0} needs a proof about every other cluster")]
     Unproved(String),
-    #[error(
-        "the pin that is there is another intent's: manual intervention required: end that intent, or delete the pin"
-    )]
+    #[error("manual intervention required: another intent owns the pin; end that intent or delete the pin")]
     Foreign,
 }
 

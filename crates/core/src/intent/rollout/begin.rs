@@ -145,7 +145,7 @@ impl Operation<'_> {
         if spec.controls.abort {
             return Err(Interrupt::wait_for(
                 WaitCode::Pause,
-                "spec.abort stands: a change waits until it is taken away",
+                "spec.abort is set: a change waits until it is removed",
             ));
         }
         if spec.controls.paused {
@@ -157,7 +157,7 @@ impl Operation<'_> {
         if spec.controls.deadline.is_some_and(|deadline| now >= deadline) {
             return Err(Interrupt::wait_for(
                 WaitCode::Pause,
-                "a change waits, and the deadline has passed: a person must set another",
+                "a change waits, and the deadline has passed: set another one",
             ));
         }
         self.window_is_open()?;
@@ -185,7 +185,7 @@ impl Operation<'_> {
         if spec.queued {
             return Err(Interrupt::wait_for(
                 WaitCode::Turn,
-                "its turn: as many others of its policy are under way as may be at once",
+                "its turn: the policy already has maxParallel rollouts under way",
             ));
         }
         // What is live may be a revision of which nothing is known but itself.
@@ -273,7 +273,7 @@ impl Operation<'_> {
         let workload = self.workload();
         let Some(binding) = self.snapshot().plane.binding.get()? else {
             return Err(Interrupt::Wait(
-                "no policy has taken the workload up yet: it has no binding".to_owned(),
+                "no policy has claimed the workload yet: it has no binding".to_owned(),
             ));
         };
         let label = meta::binding_id_label(workload.namespace.is_none());

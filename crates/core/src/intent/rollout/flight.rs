@@ -91,7 +91,10 @@ impl Operation<'_> {
         let name = self.remember(wanted, goal.manifest.clone(), goal.git.clone());
         if name == self.journal()?.stable {
             self.journal_mut()?.wanted = now;
-            return self.undo("what every cluster had before is wanted again".to_owned(), false);
+            return self.undo(
+                "the template is again what every cluster had before".to_owned(),
+                false,
+            );
         }
         let spec_retry = self.input.spec.controls.retry;
         let journal = self.journal_mut()?;

@@ -40,9 +40,7 @@ pub fn goal(
         Some(text) => match status.meant(text) {
             Some(revision) => Some(Goal::revision(revision)),
             None => {
-                return Err(format!(
-                    "spec.undoTo: no revision, or more than one, is meant by {text}"
-                ));
+                return Err(format!("spec.undoTo: {text} names no revision, or more than one"));
             }
         },
         None => wanted,

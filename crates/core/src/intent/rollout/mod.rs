@@ -209,8 +209,11 @@ impl<'a> Operation<'a> {
 
     fn revision(&self, name: &str) -> Result<&RolloutRevision, Interrupt> {
         let found = self.status.revision(name);
-        found
-            .ok_or_else(|| Interrupt::Wait(format!("revision {name} is missing from the status: restore it")))
+        found.ok_or_else(|| {
+            Interrupt::Wait(format!(
+                "manual intervention required: revision {name} is missing from the status: restore it"
+            ))
+        })
     }
 
     /// Takes a revision into the history, as the newest.

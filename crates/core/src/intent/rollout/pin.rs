@@ -197,16 +197,15 @@ impl<'a> Operation<'a> {
 
     pub(super) fn binding(&self) -> Result<&'a ResourceBinding, Interrupt> {
         let binding = self.snapshot().plane.binding.get()?.as_ref();
-        binding
-            .ok_or_else(|| Interrupt::Wait("the workload has no binding: no policy takes it up".to_owned()))
+        binding.ok_or_else(|| Interrupt::Wait("the workload has no binding: no policy claims it".to_owned()))
     }
 }
 
 fn taken_away() -> Finding {
     Finding::new(
         PIN_TAKEN_AWAY,
-        "the pin was changed or deleted by another client, and is put back: until it is in force, a cluster gets what the template \
-         says by then, before its turn",
-        "see what the clusters got meanwhile; keep people off the pin with the admission fence (docs/how-to/operate.md#admission-fence)",
+        "another client changed or deleted the pin, and cutover restores it: until it is in force again, a cluster gets the current \
+         template before its turn",
+        "check what the clusters got meanwhile; protect the pin with the admission fence (docs/how-to/operate.md#admission-fence)",
     )
 }

@@ -115,7 +115,7 @@ impl Operation<'_> {
         self.status.clusters.clear();
         self.status.updated = None;
         self.status.phase = Phase::Pending;
-        let evidence = vec!["the template was deleted: what comes now is new".to_owned()];
+        let evidence = vec!["the template was deleted: the next one starts a new rollout".to_owned()];
         self.status.common.end(evidence, self.input.now);
         Err(Interrupt::Requeue)
     }

@@ -104,7 +104,7 @@ fn owned_part(value: &Value, fields: &Value) -> Value {
 
 /// No pin can say that an object lacks a whole part, such as its `spec`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("one version has a whole part at its top that another one lacks: no pin can hold that back")]
+#[error("one version has a top-level field that another one lacks: no pin can hold that back")]
 pub struct Unholdable;
 
 /// What a pin is to keep, and from what.

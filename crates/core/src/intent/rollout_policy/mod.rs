@@ -220,8 +220,8 @@ impl<'a> Operation<'a> {
         self.count(0, rows.collect());
         let many = children.len();
         let reason = match many {
-            1 => "its rollout to come to its end".to_owned(),
-            _ => format!("its {many} rollouts to come to their end"),
+            1 => "its rollout to end".to_owned(),
+            _ => format!("its {many} rollouts to end"),
         };
         let effects: Vec<_> = children.values().filter_map(|child| delete(child)).collect();
         if effects.is_empty() {
@@ -330,7 +330,7 @@ fn bad_selectors(spec: &RolloutPolicySpec) -> Vec<Finding> {
         Some((&select.kind, error))
     });
     let finding = |(kind, error)| {
-        let message = format!("spec.select: {error}: every {kind} is taken to be meant");
+        let message = format!("spec.select: {error}: every {kind} counts as selected");
         Finding::new("BadSelector", message, "write it as kubectl -l takes it")
     };
     texts.map(finding).collect()

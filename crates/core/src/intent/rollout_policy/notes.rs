@@ -75,7 +75,7 @@ pub(super) fn row(
     let waits = status.and_then(|status| status.common.waiting_for.as_ref());
     let waits = waits.map(|wait| wait.reason.clone());
     let note = match phase {
-        _ if is_ending(child) => Some("its rollout comes to its end".to_owned()),
+        _ if is_ending(child) => Some("its rollout is ending".to_owned()),
         RolloutPhase::Pending if waits_for_its_turn(child) => Some(QUEUED.to_owned()),
         RolloutPhase::Pending | RolloutPhase::Halted => waits,
         RolloutPhase::Undone => Some("what Git asks for was undone, and waits for another commit".to_owned()),

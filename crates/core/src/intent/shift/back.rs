@@ -8,9 +8,7 @@ impl Operation<'_> {
         let ends_as = match &self.journal()?.back {
             Some(back) => back.ends_as,
             None => {
-                return Err(Interrupt::Wait(
-                    "the journal says nothing of a way back".to_owned(),
-                ));
+                return Err(Interrupt::Wait("the journal records no rollback".to_owned()));
             }
         };
         // Before the pin there was, nobody had other replicas than before.

@@ -38,11 +38,11 @@ impl Operation<'_> {
             }
             SuspensionPhase::Failed => {
                 let why = status.common.findings.first();
-                let why = why.map_or("it says not why", |finding| finding.message.as_str());
+                let why = why.map_or("it does not say why", |finding| finding.message.as_str());
                 self.status.common.findings.push(Finding::new(
                     "NotSuspended",
                     format!("Suspension {name} has failed: {why}"),
-                    "suspend what is to be suspended by hand: cutover suspend",
+                    "suspend the workload by hand: cutover suspend",
                 ));
                 format!("Suspension {name} has failed")
             }

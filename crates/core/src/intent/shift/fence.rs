@@ -53,7 +53,7 @@ impl<'a> Operation<'a> {
         let mut tasks = binding.spec.graceful_eviction_tasks.iter();
         if let Some(task) = tasks.find(|task| !is_kept(task)) {
             return Err(Interrupt::Wait(format!(
-                "manual intervention required: Karmada evicts the workload from {} ({}): take away what it does so for, such as a taint",
+                "manual intervention required: Karmada evicts the workload from {} ({}): remove the cause, such as a taint",
                 task.from_cluster, task.reason
             )));
         }

@@ -340,7 +340,7 @@ impl<'a> Operation<'a> {
                 "the binding that Karmada has recreated to be taken over".to_owned(),
             )),
             None => Err(Interrupt::Wait(
-                "the binding is gone: Karmada makes another one when the template is changed".to_owned(),
+                "the binding is gone: Karmada recreates it when the template is changed".to_owned(),
             )),
         }
     }

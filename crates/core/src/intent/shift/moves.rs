@@ -44,7 +44,7 @@ impl Operation<'_> {
         };
         findings.extend(scalers.iter().map(autoscaled));
         Err(Interrupt::Wait(format!(
-            "{first} to be gone: it sets the replicas of the workload, and nothing is moved beside it"
+            "{first} to be removed: it sets the replicas of the workload, and the shift moves none meanwhile"
         )))
     }
 
@@ -162,7 +162,7 @@ pub(super) fn autoscaled(scaler: &Scaler) -> Finding {
     Finding::new(
         AUTOSCALED,
         format!("{scaler} sets the replicas of the workload, and would undo the shift"),
-        "remove it for the time of the shift; spec.floor keeps the capacity meanwhile",
+        "remove it for the duration of the shift; spec.floor keeps the capacity meanwhile",
     )
 }
 

@@ -17,7 +17,7 @@ impl Operation<'_> {
         ]);
         self.status.common.say_ignored(
             changed,
-            "the spec was changed while the shift runs; the change is not obeyed",
+            "the spec was changed while the shift runs; the change has no effect",
             now,
         );
     }

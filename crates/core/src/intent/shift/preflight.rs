@@ -57,7 +57,7 @@ impl Operation<'_> {
         Err(if self.has_waited(&why, UNSEEN) {
             Interrupt::Fail(vec![Finding::new(
                 "ClusterUnseen",
-                format!("{cluster} can't be looked into, and the shift has not begun"),
+                format!("{cluster} cannot be observed, and the shift has not begun"),
                 "ask for it again when the cluster can be reached, or has left the binding",
             )])
         } else {
@@ -106,10 +106,7 @@ impl Operation<'_> {
         };
         let all = total(&start, template_wanted);
         if amount == 0 {
-            self.end(
-                Phase::Completed,
-                vec![format!("{from} has no replicas: nothing is to go")],
-            );
+            self.end(Phase::Completed, vec![format!("{from} has no replicas to move")]);
             return Ok(Next::Requeue);
         }
         let floor = floor_of(spec, all)?;
@@ -257,7 +254,7 @@ impl Operation<'_> {
                     "the template has the label {}: each member keeps its own replicas, whatever the control plane says",
                     meta::RETAIN_REPLICAS
                 ),
-                "take the label and what scales the members away for the time of the shift",
+                "remove the label, and what scales the members, for the duration of the shift",
             ));
         }
         found.extend(self.autoscalers()?.map(autoscaled));
@@ -442,7 +439,7 @@ fn about_binding(binding: &ResourceBindingSpec, spec: &ReplicaShiftSpec) -> Vec<
                 "Karmada evicts the workload from {}: {}",
                 task.from_cluster, task.reason
             ),
-            "wait until that is over, or take the task off",
+            "wait until the eviction has ended, or remove its task",
         ));
     }
     if !binding.required_by.is_empty() {
@@ -456,7 +453,7 @@ fn about_binding(binding: &ResourceBindingSpec, spec: &ReplicaShiftSpec) -> Vec<
         found.push(Finding::new(
             "FailoverOn",
             "the policy has failover: a side whose replicas are not ready yet could be evicted in the middle of a step",
-            "take spec.failover off the policy for the time of the shift",
+            "remove spec.failover from the policy for the duration of the shift",
         ));
     }
     found
@@ -485,7 +482,7 @@ fn about_target(
     if cluster.spec.sync_mode == SyncMode::Pull {
         found.push(Finding::new(
             "PullMode",
-            format!("{} is in Pull mode, where copies can't be looked at", spec.to),
+            format!("{} is in Pull mode, where copies cannot be observed", spec.to),
             "join it in Push mode",
         ));
     }

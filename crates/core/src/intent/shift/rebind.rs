@@ -48,7 +48,8 @@ impl Operation<'_> {
         };
         let finding = Finding::new(
             "MadeAnew",
-            "the binding was deleted and recreated, and the copies with it: until they were ready again, fewer were than the floor",
+            "the binding was deleted and recreated, and the copies with it: until those were ready again, fewer replicas than the floor \
+             were ready",
             "find out who deleted it; the shift goes on with the replicas that its pin says",
         );
         let findings = &mut self.status.common.findings;
@@ -62,8 +63,8 @@ impl Operation<'_> {
         let mut works = self.snapshot().plane.works.get()?.iter();
         match works.find(|(_, work)| work.metadata.deletion_timestamp.is_none()) {
             Some((cluster, work)) => Err(Interrupt::Wait(format!(
-                "the binding was deleted and recreated, and the Work {} of the one before, of {cluster}, to go: where Karmada \
-                 leaves it, a person must delete it",
+                "the binding was deleted and recreated; the Work {} of the old binding, of {cluster}, to be removed: if Karmada leaves \
+                 it, a person must delete it",
                 work.metadata.name.as_deref().unwrap_or_default()
             ))),
             None => Ok(()),

@@ -47,7 +47,7 @@ impl Operation<'_> {
         match canary {
             Some(canary) if fence::observed(canary) => self.pass_barrier(fence::canary_of(canary)),
             Some(canary) => Err(Interrupt::Wait(format!(
-                "{}: until then it may place once more what it had queued",
+                "{}: until then the scheduler may still place what it had queued",
                 fence::not_reached(canary)
             ))),
             None if self.input.no_canary() => {
@@ -57,7 +57,7 @@ impl Operation<'_> {
                     .retain(|finding| finding.code != UNSEEN);
                 self.status.common.findings.push(Finding::new(
                     UNSEEN,
-                    "no canary may be created: what the scheduler had in its queue it may place once more",
+                    "cutover may not create a canary: the scheduler may still place what it had queued",
                     "allow it as docs/how-to/operate.md#rbac says",
                 ));
                 self.pass_barrier(String::new())

@@ -47,9 +47,7 @@ impl Operation<'_> {
         if policy.spec.activation_preference.as_deref() == Some("Lazy") && by_policy {
             found.push(Finding::new(
                 "LazyPolicy",
-                format!(
-                    "{name} is lazy: what it says reaches its workloads only when their templates change"
-                ),
+                format!("{name} is lazy: its changes reach its workloads only when their templates change"),
                 "take activationPreference off the policy",
             ));
         }
@@ -63,7 +61,7 @@ impl Operation<'_> {
             found.push(Finding::new(
                 "SuspendedElsewhere",
                 format!("{name} is suspended already, by {}", who(policy)),
-                "take spec.suspension off the policy, in Git if it stands there",
+                "remove spec.suspension from the policy, in Git if it is defined there",
             ));
         }
         for binding in bindings.iter().filter(|_| spec.scope.scheduling()) {
@@ -109,11 +107,11 @@ impl Operation<'_> {
             found.push(Finding::new(
                 "HeldByPin",
                 format!(
-                    "{name} can't carry it without suspending others: a pin keeps the workload as it is. What another client changes \
-                     in a member is put back meanwhile; and Karmada's note of the template's generation goes out, which raises \
-                     the generation of a Deployment's copies without changing what they run"
+                    "{name} cannot carry the suspension without suspending other workloads, so a pin keeps the workload as it is: \
+                     Karmada still reverts what other clients change in a member, and still writes the template's generation to the \
+                     copies, which raises the generation of a Deployment's copies without changing what they run"
                 ),
-                "give the workload a policy that names it alone, and no write at all reaches the members",
+                "give the workload a policy that names it alone: then no write at all reaches the members",
             ));
         }
         if policy.spec.propagate_deps && spec.scope.dispatching() {

@@ -136,7 +136,7 @@ impl Operation<'_> {
         if self.snapshot().bindings.get()?.is_empty() {
             // What it will compute for the first one, it may compute from the policy as it was.
             return Err(Interrupt::Wait(format!(
-                "no workload follows {} yet, so nothing shows that Karmada has taken note",
+                "no workload follows {} yet, so nothing shows that Karmada has observed it",
                 self.journal()?.policy
             )));
         }
@@ -186,7 +186,7 @@ impl Operation<'_> {
                 // What the Work says, the controller that writes to the member may not have read yet.
                 if work.is_held().unwrap_or_default() != wanted {
                     return Err(Interrupt::Wait(format!(
-                        "Karmada has not taken note yet of the Work of {workload} for {cluster}"
+                        "Karmada has not observed the Work of {workload} for {cluster} yet"
                     )));
                 }
             }

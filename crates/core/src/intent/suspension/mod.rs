@@ -205,7 +205,7 @@ impl Operation<'_> {
         let spec = self.input.spec;
         let Some(name) = self.snapshot().name.get()?.clone() else {
             return Err(Interrupt::Wait(
-                "no policy has taken the workload up yet".to_owned(),
+                "no policy has claimed the workload yet".to_owned(),
             ));
         };
         let Some(policy) = self.snapshot().policy.get()? else {
@@ -257,7 +257,7 @@ impl Operation<'_> {
             )
         } else if spec.scope.dispatching() {
             format!(
-                "{} and every Work of its {} bindings say so, and Karmada has taken note",
+                "{} and every Work of its {} bindings carry the suspension, and Karmada has observed it",
                 self.journal()?.policy,
                 bindings.len()
             )

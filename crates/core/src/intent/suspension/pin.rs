@@ -297,7 +297,7 @@ impl<'a> Operation<'a> {
 pub(super) fn begin(bindings: &[ResourceBinding]) -> Result<SuspensionPin, Interrupt> {
     let Some(binding) = bindings.first() else {
         return Err(Interrupt::Wait(
-            "no policy has taken the workload up yet: it has no binding".to_owned(),
+            "no policy has claimed the workload yet: it has no binding".to_owned(),
         ));
     };
     let id = binding_id(binding)

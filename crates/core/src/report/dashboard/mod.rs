@@ -147,9 +147,9 @@ impl Dashboard {
     }
 
     /// Returns how many workloads have a copy that is not as it should be.
-    fn ailing(&self) -> usize {
+    fn unhealthy_count(&self) -> usize {
         let recorded = self.unhealthy.as_ref().map_or(0, |unhealthy| unhealthy.count);
-        self.copies.as_ref().map_or(recorded, Copies::ailing)
+        self.copies.as_ref().map_or(recorded, Copies::unhealthy_count)
     }
 
     /// Returns whether what runs where was looked at, and could not be seen.
@@ -163,7 +163,7 @@ impl Dashboard {
         let has_content = !self.intents.has_no_intents()
             || !self.syncs.is_empty()
             || self.summaries().is_some()
-            || self.ailing() > 0
+            || self.unhealthy_count() > 0
             || self.idle_since().is_some()
             || self.is_unseen()
             || !self.unknown.is_empty()
@@ -193,7 +193,7 @@ impl Dashboard {
         let known = headline::Known {
             syncs,
             has_syncs: !self.syncs.is_empty() || summaries.is_some_and(|all| all.more == 0),
-            ailing: self.ailing(),
+            unhealthy: self.unhealthy_count(),
             idle_since: self.idle_since(),
             behind: self.behind.clone(),
             unknown: self.unknown.iter().cloned().chain(unseen).collect(),

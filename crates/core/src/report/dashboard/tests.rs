@@ -431,8 +431,8 @@ fn nothing_is_well_that_is_not_known_to_be() {
     };
     let healthy = view(vec![ended("m", "Completed", &json!({}))]);
     assert_eq!(first(&healthy), "All intents are well", "syncs are not looked at");
-    let ailing = healthy.clone().with_copies(copies());
-    assert_eq!(first(&ailing), "1 workload unhealthy in a cluster");
+    let unhealthy = healthy.clone().with_copies(copies());
+    assert_eq!(first(&unhealthy), "1 workload unhealthy in a cluster");
     let lease = json!({"spec": {
         "holderIdentity": "pod_1", "leaseDurationSeconds": 15, "renewTime": "2026-03-01T10:00:00.000000Z",
     }});
@@ -460,7 +460,7 @@ fn nothing_is_well_that_is_not_known_to_be() {
     let asks = json!({"code": "Approval", "approval": "Handoff"});
     let asks = waiting("m", "approval to begin Handoff", "2026-03-01T10:00:00Z", &asks);
     for unwell in [
-        ailing,
+        unhealthy,
         view(vec![ended("m", "Failed", &json!({}))]),
         view(vec![asks.clone()]),
         view(vec![asks]).only(|_, _, _| true),

@@ -29,7 +29,7 @@ pub fn add(copies: &Copies, all: &Dashboard, layout: &Layout, page: &mut Vec<Lin
     let is_shown = |one: &WorkloadCopies| {
         let named = all.named.get(&one.key);
         let is_named = named.is_some_and(|goes_on| is_part || *goes_on);
-        is_named || (!is_part && (layout.all || copies.workloads.len() <= FEW || one.is_ailing()))
+        is_named || (!is_part && (layout.all || copies.workloads.len() <= FEW || one.is_unhealthy()))
     };
     let (shown, others): (Vec<&WorkloadCopies>, Vec<_>) =
         copies.workloads.iter().partition(|one| is_shown(one));

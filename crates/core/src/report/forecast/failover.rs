@@ -114,10 +114,13 @@ fn old_copies(spec: &FailoverPlanSpec, failover: &Failover) -> Vec<ForecastStep>
 fn unreachable(source: &SourceUnreachable) -> String {
     match (&source.proceed_after, source.fenced_by) {
         (Some(after), Some(FencedBy::Approval)) => {
-            format!("while the old copy is not visible the new one is held; after {after} a person is asked")
+            format!(
+                "while the old copy is not visible the new one is held; after {after} cutover asks for an approval"
+            )
         }
         (Some(after), Some(FencedBy::NodeFencing)) => format!(
-            "while the old copy is not visible the new one is held; after {after} it is taken for fenced by the infrastructure"
+            "while the old copy is not visible the new one is held; after {after} cutover treats the old one as fenced by the \
+             infrastructure"
         ),
         _ => "while the old copy is not visible, the new one is held".to_owned(),
     }

@@ -16,7 +16,7 @@ pub use shift::shift_forecast;
 pub use suspension::suspension_forecast;
 
 use super::finding_text;
-use crate::api::{Common, Finding, Progress};
+use crate::api::{Common, Finding, Progress, WaitingFor};
 use crate::plan::Outcome;
 use cutover_karmada::name::ClusterName;
 
@@ -52,7 +52,7 @@ fn outcome(
         DryRunOutcome::Unread(why) => (Outcome::Unknown, vec![why.clone()]),
         DryRunOutcome::Later(why) => (Outcome::Waits, vec![why.clone()]),
         DryRunOutcome::UnderWay => {
-            let waits = status.waiting_for().map(|wait| format!("waits: {}", wait.reason));
+            let waits = status.waiting_for().map(WaitingFor::phrase);
             let phase = std::iter::once(status.phase_name().to_owned());
             (Outcome::UnderWay, phase.chain(waits).collect())
         }

@@ -47,7 +47,7 @@ fn step(spec: &SuspensionSpec, binding: &ResourceBinding) -> ForecastStep {
     let mut parts = Vec::new();
     if spec.scope.dispatching() {
         parts.push(match there.as_slice() {
-            [] => "no change reaches the clusters that are meant; it is in none of them now".to_owned(),
+            [] => "no change reaches the named clusters; the workload is in none of them now".to_owned(),
             there => format!("no change reaches {}", names(there)),
         });
     }

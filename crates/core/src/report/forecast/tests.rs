@@ -160,7 +160,7 @@ fn each_purge_mode_says_what_becomes_of_the_old_copy() {
       eviction: Karmada decides when (after 30 s of being ill, or by a taint) and where to; its failover is taken off the binding until the new copy runs, so that the held copy isn't evicted too
       old copy (application failover, Directly): Karmada deletes it at once; the state is what was preserved, or seen last
       old copy (cluster failover, Gracefully): it is stopped with its state within 60s if it is well, else removed at once
-      unreachable: while the old copy is not visible the new one is held; after 5m it is taken for fenced by the infrastructure
+      unreachable: while the old copy is not visible the new one is held; after 5m cutover treats the old one as fenced by the infrastructure
       release: the new copy starts once the old one is proved harmless, from the newest state: captured, else preserved by Karmada, else seen last; a person is asked before it starts from nothing
     ");
     let never = json!({"cluster": {"purgeMode": "Never"}});

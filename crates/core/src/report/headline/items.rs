@@ -111,7 +111,7 @@ impl Headlines {
     }
 
     pub(super) fn counts(&mut self, overview: &Overview, known: &Known) {
-        self.count(Rank::Ailing, known.ailing, "");
+        self.count(Rank::Unhealthy, known.unhealthy, "");
         for sync in &known.syncs {
             let about = format!("Sync {}", sync.name);
             for (rank, number) in [

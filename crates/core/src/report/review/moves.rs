@@ -338,7 +338,7 @@ fn preview(one: &Move) -> String {
         }
         Verdict::Waits(reason) => format!("⏳ It would wait: {}.", inline(reason)),
         Verdict::UnderWay(phase) => format!(
-            "🔄 It is under way ({phase}): `paused`, `abort` and approvals are obeyed, other changes are not."
+            "🔄 It is under way ({phase}): `paused`, `abort` and approvals take effect, other changes do not."
         ),
         Verdict::Unknown(why) => format!("❔ What blocks it is not known: {}.", inline(why)),
     }
@@ -406,7 +406,7 @@ fn capture(one: &Move, ink: &Ink) -> Option<Row> {
     };
     Some((
         Phase::Capture,
-        format!("{state}; that it stands still is proved"),
+        format!("{state}; its stop is proved"),
         (ink.loud)("no copy runs from here on"),
     ))
 }

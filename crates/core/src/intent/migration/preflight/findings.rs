@@ -210,7 +210,7 @@ fn template_findings(template: &Value) -> Vec<Finding> {
         return vec![Finding::new(
             "RetainReplicas",
             "the template has retain-replicas: its members keep their own replicas whatever a pin says",
-            "take the label (and the HPA that sets it) off for the time of the move",
+            "remove the label (and the HPA that sets it) for the duration of the move",
         )];
     }
     Vec::new()

@@ -262,5 +262,5 @@ fn what_is_blocked_takes_no_place_of_those_that_come_later_unless_it_is_too_much
     assert_eq!(done + blocked + later, 1_500);
     assert!(plane.largest < MOST_BYTES / 2, "{} bytes", plane.largest);
     let said = plane.status.common.steps.last().unwrap().evidence.join("");
-    assert!(said.ends_with("more are left to another time"), "{said}");
+    assert!(said.ends_with("more are left for later"), "{said}");
 }

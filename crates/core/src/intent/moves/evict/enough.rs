@@ -199,7 +199,7 @@ fn is_karmadas(
         return Ok(());
     }
     Err(NotProved::No(format!(
-        "{cluster}: what is there of its name is not Karmada's"
+        "{cluster}: an object of its name is not Karmada's"
     )))
 }
 

@@ -126,7 +126,7 @@ impl Ground<'_> {
         if left.is_empty() {
             return Err(Finding::new(
                 "SeveralClusters",
-                "every cluster that it runs in is to be emptied, and it can leave one only while others go on",
+                "every cluster that it runs in is to be emptied, and it can leave one only while its other clusters keep it",
                 "empty one after the other, when it has come to run elsewhere",
             ));
         }
@@ -160,7 +160,7 @@ impl Ground<'_> {
         let count = |number: i64| usize::try_from(number).unwrap_or_default();
         let Some(by_cluster) = placement.cluster_constraint() else {
             return Err(not_certain(
-                "its policy spreads it, and not by cluster: what the scheduler takes then is not certain",
+                "its policy spreads it, and not by cluster: which clusters the scheduler would choose is not certain",
             ));
         };
         too_few("clusters", fit.len(), count(by_cluster.min_groups))?;
@@ -186,8 +186,8 @@ impl Ground<'_> {
         let divides = divides(spec, placement);
         if divides && fit.len() > count(by_cluster.max_groups) {
             return Err(not_certain(
-                "there are more clusters than its policy's maxGroups allows, and the scheduler goes by their room: which \
-                 ones it takes is not certain",
+                "there are more clusters than its policy's maxGroups allows, and the scheduler ranks them by free capacity: which ones \
+                 it would choose is not certain",
             ));
         }
         Ok(())
@@ -292,8 +292,8 @@ impl Ground<'_> {
         }
         Err(Finding::new(
             "NoTarget",
-            format!("the other clusters have room for {all} of the {wanted} replicas that it has here"),
-            "make room there, or have its policy allow another cluster",
+            format!("the other clusters have capacity for {all} of the {wanted} replicas that it has here"),
+            "free capacity there, or let its policy allow another cluster",
         ))
     }
 }
@@ -340,8 +340,8 @@ fn quiet(binding: &ResourceBinding, from: &ClusterName) -> Result<(), Finding> {
     if let Some(by) = required.next() {
         return Err(Finding::new(
             "Required",
-            format!("{} needs it in {from}, and it follows that", by.name),
-            "it leaves when that has left",
+            format!("{} needs it in {from}, and it follows that workload", by.name),
+            "it leaves when that workload has left",
         ));
     }
     Ok(())
@@ -453,7 +453,7 @@ fn not_certain(why: &str) -> Finding {
     Finding::new(
         "NotCertain",
         why,
-        "take the cluster out of its policy by hand, and see what Karmada makes of it",
+        "remove the cluster from its policy by hand, and check what Karmada does",
     )
 }
 

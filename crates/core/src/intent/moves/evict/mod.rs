@@ -168,7 +168,7 @@ impl<'a, A: MoveStrategy> Step<'_, 'a, A> {
         }
         custody.claim(&PinState::default(), self.terms())?;
         if seen.pin.get()?.is_some() {
-            return Err(Halt::Wait("a pin holds it that no claim is about".to_owned()));
+            return Err(Halt::Wait("a pin without a claim holds it".to_owned()));
         }
         let own = self.mark();
         if mark(binding) != Some(own.as_str()) {

@@ -1,4 +1,4 @@
-//! What else isn't well, for the notice of one event: everything is looked at when a notice is sent.
+//! The other problems there are, for the notice of one event: everything is looked at when a notice is sent.
 
 use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
@@ -12,7 +12,7 @@ use cutover_forge::notify::Besides;
 const SERVES: Duration = Duration::from_millis(500);
 
 /// Returns what adds to notices what else isn't well.
-pub(super) fn besides(seen: Seen) -> Besides {
+pub(super) fn other_problems(seen: Seen) -> Besides {
     let look = Mutex::new(Look { seen, last: None });
     Besides::new(move |subject, filter| {
         // Everything is gone through for it.

@@ -15,26 +15,26 @@ use cutover_karmada::Placement;
 /// How long a workload takes to move, beside the time for which it has to be healthy: an estimate.
 const MOVE: SignedDuration = SignedDuration::from_mins(1);
 
-/// What is reported to people.
+/// What keeps a cluster from being evacuated, or a workload from being moved in time.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Told {
+pub struct Problem {
     pub message: String,
     pub hint: String,
 }
 
 /// Returns what people have to know: which clusters are not evacuated, and which workloads Karmada evicts before they can be moved.
-pub fn problems(view: &View<'_>) -> Vec<Told> {
+pub fn problems(view: &View<'_>) -> Vec<Problem> {
     let members = view.clusters.iter().filter_map(Member::of);
     members.flat_map(|member| problems_of(view, &member)).collect()
 }
 
-fn problems_of(view: &View<'_>, member: &Member<'_>) -> Vec<Told> {
+fn problems_of(view: &View<'_>, member: &Member<'_>) -> Vec<Problem> {
     let (name, causes) = (member.name(), member.causes(&view.settings.causes));
     let Some(cause) = causes.first() else {
         return Vec::new();
     };
     if let Some(Err(why)) = member.answer() {
-        return vec![Told {
+        return vec![Problem {
             message: format!(
                 "cluster {name} is not evacuated for {cause}: its annotation {ANSWER_ANNOTATION} cannot be read ({why})"
             ),
@@ -47,7 +47,7 @@ fn problems_of(view: &View<'_>, member: &Member<'_>) -> Vec<Told> {
         .as_ref()
         .is_some_and(|answer| answer.created && causes.iter().all(|cause| answer.causes.contains(cause)));
     if let Some(answer) = answer.filter(|answer| !answer.created && answer.sync != view.sync) {
-        return vec![Told {
+        return vec![Problem {
             message: format!(
                 "cluster {name} is not evacuated for {cause} by this sync: another one is to create Evacuation {}",
                 answer.evacuation
@@ -59,9 +59,9 @@ fn problems_of(view: &View<'_>, member: &Member<'_>) -> Vec<Told> {
     }
     if !member.cluster.is_ready() && !is_carried_out {
         let runs = has_state_to_lose(view, member);
-        let told = Told {
+        let told = Problem {
             message: format!(
-                "cluster {name} is not evacuated for {cause}: it is not Ready, and nothing can be proved of what runs there"
+                "cluster {name} is not evacuated for {cause}: it is not Ready, and nothing can be proved about the workloads there"
             ),
             hint: "a FailoverPlan guards a workload whose cluster is lost".to_owned(),
         };
@@ -74,7 +74,7 @@ fn problems_of(view: &View<'_>, member: &Member<'_>) -> Vec<Told> {
 }
 
 /// Returns that nothing is created as long as an Evacuation of before goes on.
-fn comes_to_its_end_first(view: &View<'_>, member: &Member<'_>) -> Option<Told> {
+fn comes_to_its_end_first(view: &View<'_>, member: &Member<'_>) -> Option<Problem> {
     if !has_state_to_lose(view, member) {
         return None;
     }
@@ -84,22 +84,22 @@ fn comes_to_its_end_first(view: &View<'_>, member: &Member<'_>) -> Option<Told> 
         member.is_of_former(one) || (is_called_off && !has_ended(one) && member.is_emptied_by(one))
     })?;
     let name = name_of(before);
-    Some(Told {
+    Some(Problem {
         message: format!(
-            "cluster {} is not evacuated yet: Evacuation {name}, from before, comes to its end first",
+            "cluster {} is not evacuated yet: the earlier Evacuation {name} has to end first",
             member.name()
         ),
-        hint: format!("cutover status says what {name} waits for"),
+        hint: format!("cutover status shows what {name} waits for"),
     })
 }
 
 /// Returns that a person's Evacuation is about a part of the workloads: the cause is answered all the same.
-fn emptied_in_part(view: &View<'_>, member: &Member<'_>) -> Option<Told> {
+fn emptied_in_part(view: &View<'_>, member: &Member<'_>) -> Option<Problem> {
     let there = under_way(view, member).filter(|one| !member.set_off(one))?;
     let select = there.pointer("/spec/select").and_then(Value::as_object);
     let is_part = select.is_some_and(|select| !select.is_empty());
     let name = name_of(there);
-    is_part.then(|| Told {
+    is_part.then(|| Problem {
         message: format!(
             "Evacuation {name} moves a part of what runs in {}: nothing else is created for the rest",
             member.name()
@@ -109,7 +109,7 @@ fn emptied_in_part(view: &View<'_>, member: &Member<'_>) -> Option<Told> {
 }
 
 /// Returns the workloads that no `FailoverPlan` guards and that Karmada evicts before they can have moved, or while nothing moves them.
-fn evictions(view: &View<'_>, member: &Member<'_>) -> Vec<Told> {
+fn evictions(view: &View<'_>, member: &Member<'_>) -> Vec<Problem> {
     let mut here: Vec<&Workload> = meant(view, member).collect();
     here.sort_by(|one, other| one.key.cmp(&other.key));
     let evicted = here.into_iter().filter_map(|workload| {
@@ -138,7 +138,7 @@ fn evictions(view: &View<'_>, member: &Member<'_>) -> Vec<Told> {
 }
 
 /// Karmada evicts it before it can have moved.
-fn too_early(member: &Member<'_>, workload: &Workload, eviction: &Eviction) -> Told {
+fn too_early(member: &Member<'_>, workload: &Workload, eviction: &Eviction) -> Problem {
     let when = match eviction.at {
         Some(at) if eviction.left.is_positive() => format!("at {at}"),
         _ => "at once".to_owned(),
@@ -146,7 +146,7 @@ fn too_early(member: &Member<'_>, workload: &Workload, eviction: &Eviction) -> T
     let toleration = "let its policy tolerate the taint for as long as the moves take (clusterTolerations with tolerationSeconds), or \
                       guard it with a FailoverPlan";
     let too_late = "guard it with a FailoverPlan; evacuate a cluster before its Cluster is deleted";
-    Told {
+    Problem {
         message: format!(
             "{} may lose its state: Karmada{} takes it out of {} {when} for {}, before it can have moved, and no FailoverPlan guards it",
             workload.key,
@@ -169,9 +169,9 @@ fn in_vain(
     at: Timestamp,
     takes: SignedDuration,
     (why, cause): (&str, &str),
-) -> Told {
+) -> Problem {
     let begun_by = at.checked_sub(takes).unwrap_or(at);
-    Told {
+    Problem {
         message: format!(
             "{} is not being moved out of {}: {why}; Karmada, where it evicts for taints, takes it out at {at} for {cause}",
             workload.key,
@@ -211,7 +211,7 @@ fn standstill(view: &View<'_>, member: &Member<'_>, workload: &Workload) -> Opti
         .and_then(|wait| WaitingFor::deserialize(wait).ok());
     // What others carry out, or what has yet to be seen, goes on by itself.
     if let Some(wait) = waiting.filter(|wait| wait.code.is_for_a_person() || wait.until.is_some()) {
-        return Some(format!("Evacuation {name} waits: {}", wait.reason));
+        return Some(format!("Evacuation {name} {}", wait.phrase()));
     }
     let window = there
         .pointer("/spec/window")

@@ -1,4 +1,4 @@
-//! What somebody has changed, and who: names of fields and of managers, never values.
+//! Which fields another client has changed, and who: names of fields and of managers, never values.
 
 use std::fmt;
 
@@ -26,8 +26,8 @@ impl fmt::Display for DriftedField {
     }
 }
 
-/// How many fields of one object are told.
-const TOLD: usize = 10;
+/// How many fields of one object are listed.
+const LISTED: usize = 10;
 
 /// Returns the fields that applying `desired` as `manager` would change, and who changed them. Values are left out: they
 /// may be a Secret's.
@@ -45,7 +45,7 @@ pub fn drifted(desired: &Value, live: &Value, manager: &str) -> Vec<DriftedField
         .filter_map(|entry| Some((text(entry, "manager")?, entry.get("fieldsV1")?)))
         .collect();
     differences(Some(&before), Some(&after), "", &owners, &mut fields);
-    fields.truncate(TOLD);
+    fields.truncate(LISTED);
     fields
 }
 

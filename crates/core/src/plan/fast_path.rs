@@ -1,4 +1,4 @@
-//! A glance at two packed objects: of most that are in sync it shows that they are, without unpacking them.
+//! The fast path of a comparison: shows of most objects that are in sync that they are, without unpacking them.
 //!
 //! It knows the usual ways only. Where it isn't sure, [`owned_matches`](super::owned_matches) decides, and whatever this
 //! says to be in sync, that does too.
@@ -170,7 +170,7 @@ mod tests {
 
     const LABEL: (&str, &str) = ("set", "a");
 
-    fn glance(desired: &Value, live: &Value, label: Option<(&str, &str)>) -> bool {
+    fn fast_path(desired: &Value, live: &Value, label: Option<(&str, &str)>) -> bool {
         let written = Packed::of(desired);
         let wanted = Wanted {
             written: written.view(),
@@ -309,7 +309,7 @@ mod tests {
     proptest! {
         #![proptest_config(ProptestConfig::with_cases(2000))]
         #[test]
-        fn what_looks_in_sync_at_a_glance_is_in_sync(
+        fn what_the_fast_path_says_is_in_sync_is_in_sync(
             kind in prop::sample::select(vec!["Deployment", "Secret"]),
             labels in prop_oneof![Just(json!(null)), Just(json!({})), Just(json!({"x": "y"})), Just(json!({"set": "b"}))],
             spec in values(),
@@ -317,7 +317,7 @@ mod tests {
             nudges in nudges(),
         ) {
             let (desired, live) = case(kind, labels, spec, label, nudges);
-            if glance(&desired, &live, label) {
+            if fast_path(&desired, &live, label) {
                 prop_assert_eq!(thorough(&desired, &live, label), Decision::InSync);
             }
         }
@@ -325,30 +325,30 @@ mod tests {
 
     /// More fields than are looked through one by one, in another order than they are written.
     #[test]
-    fn a_glance_is_enough_for_many_fields() {
+    fn the_fast_path_is_enough_for_many_fields() {
         let many = |names: &mut dyn Iterator<Item = usize>| -> Value {
             names.map(|at| (format!("k{at}"), json!("v"))).collect()
         };
         let spec = many(&mut (0..500));
         let (desired, mut live) = case("ConfigMap", json!(null), spec, None, Vec::new());
         live["spec"] = many(&mut (0..500).rev());
-        assert!(glance(&desired, &live, None));
+        assert!(fast_path(&desired, &live, None));
         live["spec"]["k250"] = json!("w");
-        assert!(!glance(&desired, &live, None));
+        assert!(!fast_path(&desired, &live, None));
     }
 
     #[test]
-    fn a_glance_is_enough_for_what_is_usual() {
+    fn the_fast_path_is_enough_for_what_is_usual() {
         let spec = json!({
             "replicas": 2, "template": {"containers": [{"name": "x", "args": ["a", "b"]}, {"name": "y", "env": []}]},
         });
         for label in [None, Some(LABEL)] {
             let (desired, live) = case("Deployment", json!({"x": "y"}), spec.clone(), label, Vec::new());
-            assert!(glance(&desired, &live, label), "{label:?}");
+            assert!(fast_path(&desired, &live, label), "{label:?}");
             for (pointer, value) in [("/spec/replicas", json!(3)), ("/metadata/labels/x", json!("z"))] {
                 let mut other = desired.clone();
                 *other.pointer_mut(pointer).unwrap() = value;
-                assert!(!glance(&other, &live, label), "{pointer}");
+                assert!(!fast_path(&other, &live, label), "{pointer}");
                 assert_eq!(thorough(&other, &live, label), Decision::Differs);
             }
         }
