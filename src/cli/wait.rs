@@ -243,7 +243,7 @@ impl Wait {
             .shown
             .why
             .as_deref()
-            .map_or_else(String::new, |why| format!(", waiting for {why}"));
+            .map_or_else(String::new, |why| format!(", and waits: {why}"));
         Error::user(format!(
             "after {timeout:#} {} {} is in {}{why}",
             found.kind, found.place, found.shown.phase

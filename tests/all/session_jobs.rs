@@ -11,9 +11,9 @@ use cutover::sandbox::member::{Simulators, flink};
 use cutover::sandbox::{World, WorldOptions};
 use serde_json::{Value, json};
 
-use crate::support::fleet::{Controller, Fleet, JOBS, MIGRATIONS, POLICIES};
+use crate::support::fleet::{BINDINGS, Controller, Fleet, JOBS, MIGRATIONS, POLICIES};
 use crate::support::plane::{NAMESPACE, Plane};
-use crate::support::wait::until;
+use crate::support::wait::{until, wait_for};
 
 const SESSION_JOBS: Resource = Resource::new("flink.apache.org", "flinksessionjobs");
 const PODS: Resource = Resource::new("", "pods");
@@ -85,6 +85,18 @@ fn runs_in(world: &World, cluster: &str) -> bool {
     object(world, cluster, &SESSION_JOBS, "clicks")["status"]["jobStatus"]["state"] == "RUNNING"
 }
 
+/// Returns the binding of the session job, and its copies.
+fn of_clicks(world: &World) -> String {
+    let bindings = world
+        .control_plane()
+        .get(&BINDINGS, Some("shop"), "clicks-flinksessionjob");
+    let copies = ["east", "west"].map(|cluster| object(world, cluster, &SESSION_JOBS, "clicks"));
+    format!(
+        "{:#} {copies:#?}",
+        bindings.map(|binding| (*binding).clone()).unwrap_or_default()
+    )
+}
+
 /// What the ledger says of the session job.
 fn verdict(world: &World) -> Verdict {
     world
@@ -115,8 +127,11 @@ impl Stage {
         fleet.until("the session cluster is up", is_up).await;
         fleet.apply(&POLICIES, policy());
         fleet.apply(&SESSION_JOBS, clicks());
-        let runs = |fleet: &Fleet| runs_in(&fleet.world, "east");
-        fleet.until("clicks runs in east", runs).await;
+        wait_for("clicks runs in east")
+            .within(Duration::from_mins(20))
+            .every(Duration::from_millis(20))
+            .until_or(|| runs_in(&fleet.world, "east"), || of_clicks(&fleet.world))
+            .await;
         Self {
             _controller: fleet.controller(Arc::new(NoFailpoints)),
             fleet,

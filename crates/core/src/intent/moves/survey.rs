@@ -302,14 +302,6 @@ fn judge_one<'a>(
     }))
 }
 
-fn no_profile(gvk: &Gvk) -> Finding {
-    profile::no_profile(
-        gvk,
-        &format!("how {gvk} is moved"),
-        "add a WorkloadProfile for this kind",
-    )
-}
-
 fn means_of(profile: &Profile) -> Means {
     if profile.spec().stateful {
         Means::StopFirst

@@ -131,7 +131,7 @@ fn unknown(cluster: &ClusterName, joined: &BTreeSet<ClusterName>) -> Finding {
     Finding::new(
         "UnknownCluster",
         format!("{cluster} is not a cluster of this control plane"),
-        format!("there is {}", listed(&known)),
+        format!("the clusters are {}", listed(&known)),
     )
 }
 
