@@ -2,7 +2,7 @@
 
 use serde_json::Value;
 
-use super::{Interrupt, Operation, go_back};
+use super::{Interrupt, Operation, Phase, go_back};
 use crate::intent::custody::belt::{self, is_karmadas};
 use crate::intent::proof::Gone;
 use cutover_karmada::name::ClusterName;
@@ -88,10 +88,18 @@ impl Operation<'_> {
             return Err(Interrupt::Wait(format!("{cluster}: the copy is being deleted")));
         }
         if copy.is_some_and(|copy| !is_karmadas(copy) && !self.is_ours(copy)) {
-            return Err(go_back(format!(
-                "{cluster} has an object of that name which is not Karmada's: remove it there, after making sure that \
-                 nothing needs its state"
-            )));
+            let foreign = format!("{cluster} has an object of that name which is not Karmada's");
+            // On the way back already, it would begin again and again.
+            return Err(if self.status.phase == Phase::RollingBack {
+                Interrupt::Wait(format!(
+                    "manual intervention required: {foreign}: a person must remove it there, after making sure that nothing needs \
+                     its state"
+                ))
+            } else {
+                go_back(format!(
+                    "{foreign}: remove it there, after making sure that nothing needs its state"
+                ))
+            });
         }
         let is_tenant = journal.writer.as_ref() == Some(cluster) && journal.profile.stateful;
         let lost = if *cluster == journal.source {

@@ -425,18 +425,7 @@ impl Operation<'_> {
         match self.inert(source)? {
             Ok(_) => Ok(()),
             // What a member doesn't show is no lapse.
-            Err(NotProved::Unknown(why)) => {
-                let unseen = self.snapshot().member(source)?.object.get().is_err();
-                let seen = if unseen {
-                    format!("{source} to be seen, or ")
-                } else {
-                    String::new()
-                };
-                let offer = self.offer(Fact::Stopped, source);
-                Err(Interrupt::Wait(format!(
-                    "{why}: {seen}a confirmation that no copy runs there ({offer})"
-                )))
-            }
+            Err(NotProved::Unknown(why)) => Err(self.not_known_to_run(source, &why)?),
             Err(NotProved::No(_)) if self.stays_stopped(source)?.is_some() => Ok(()),
             Err(NotProved::No(why)) => {
                 let current = self.prove(source, |facts| {
@@ -449,6 +438,29 @@ impl Operation<'_> {
                 }
             }
         }
+    }
+
+    /// Nothing in a cluster can write: that is proved, or a person who knows vouches for it.
+    pub(super) fn proved_inert(&self, cluster: &ClusterName) -> Result<(), Interrupt> {
+        match self.inert(cluster)? {
+            Ok(_) => Ok(()),
+            Err(NotProved::Unknown(why)) => Err(self.not_known_to_run(cluster, &why)?),
+            Err(why) => Err(why.into()),
+        }
+    }
+
+    /// Asks a person about a cluster of which it can't be told whether something runs there.
+    fn not_known_to_run(&self, cluster: &ClusterName, why: &str) -> Result<Interrupt, Interrupt> {
+        let unseen = self.snapshot().member(cluster)?.object.get().is_err();
+        let seen = if unseen {
+            format!("{cluster} to be seen, or ")
+        } else {
+            String::new()
+        };
+        let offer = self.offer(Fact::Stopped, cluster);
+        Ok(Interrupt::Wait(format!(
+            "{why}: {seen}a confirmation that no copy runs there ({offer})"
+        )))
     }
 
     /// Returns what shows that the source has stayed stopped since that was proved, whatever its operator says by now. Another cluster under

@@ -3,6 +3,7 @@
 //! it, the target keeps it, or gets it again.
 
 use jiff::SignedDuration;
+use serde_json::Value;
 
 use super::roll_back::{LONG, PATIENCE};
 use super::{GoBack, Interrupt, Next, Operation, Phase};
@@ -34,7 +35,14 @@ impl Operation<'_> {
                 "{target} has stopped without a state handle, so what it wrote is there alone"
             )));
         }
-        match self.steered(source) {
+        let steered = match self.is_leaving(source) {
+            Ok(true) => Ok(Err(NotProved::No(format!(
+                "{source}: its copy is still being deleted"
+            )))),
+            Ok(false) => self.steered(source),
+            Err(stop) => Err(stop),
+        };
+        match steered {
             Ok(Ok(())) => {}
             Ok(Err(why)) => return Ok(Some(why.to_string())),
             Err(Interrupt::Wait(why)) => return Ok(Some(why)),
@@ -246,7 +254,12 @@ impl Operation<'_> {
         self.claim()?;
         self.renew_barrier()?;
         self.fence()?;
-        self.expanded_for_handoff(source, target)?;
+        if self.is_leaving(source)? {
+            self.belt_again()?;
+            self.listed(std::slice::from_ref(target), "list the target")?;
+        } else {
+            self.expanded_for_handoff(source, target)?;
+        }
         let given = self.give_token(target);
         if let Err(Interrupt::Wait(_)) = given
             && (self.journal()?.writer.is_none() || !self.names_the_writer()?)
@@ -256,6 +269,18 @@ impl Operation<'_> {
         }
         given?;
         self.note_target_ran(target)
+    }
+
+    /// Returns whether what was in a cluster is still on its way out of it: it can't be listed again before it is gone.
+    pub(super) fn is_leaving(&self, cluster: &ClusterName) -> Result<bool, Interrupt> {
+        if self.is_listed(cluster)? {
+            return Ok(false);
+        }
+        let has_work = self.snapshot().plane.works.get()?.contains_key(cluster);
+        let copy = self.snapshot().member(cluster)?.object.get();
+        let copy = copy.ok().and_then(Option::as_ref);
+        let is_deleted = |copy: &Value| copy.pointer("/metadata/deletionTimestamp").is_some();
+        Ok(has_work || copy.is_some_and(is_deleted))
     }
 
     /// The source runs, as far as anybody knows, and can't be seen: it keeps the token until it is, or until a person says that

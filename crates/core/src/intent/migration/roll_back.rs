@@ -7,7 +7,7 @@ use crate::api::{Fact, Finding, Offer, RollBack, RollBackStage};
 use crate::intent::custody::LAPSE;
 use crate::intent::fight::{Fight, How};
 use crate::intent::pin;
-use crate::intent::proof::{Healthy, Held, Inert, NotProved, Stopped};
+use crate::intent::proof::{Healthy, Inert, NotProved, Stopped};
 use cutover_karmada::name::ClusterName;
 
 /// How long a target that never ran may take to be proved stopped before it is taken out instead.
@@ -169,17 +169,31 @@ impl Operation<'_> {
         if self.is_listed(source)? {
             return Ok(());
         }
-        let clusters = self.journal()?.clusters.clone();
-        // It was taken out to be created again, and lost sight of.
-        if !clusters.contains(source) {
+        if self.is_leaving(source)? {
             let (_, target) = self.ends()?;
-            return self.expanded_for_handoff(source, &target);
+            self.source_is_gone(source, &target)?;
         }
+        let clusters = self.journal()?.clusters.clone();
         self.listed(&clusters, "list the source again")
+    }
+
+    /// A source that was to be taken out, to be created again, stays until it is known again which state is the newest: nobody who
+    /// takes it out of the binding deletes its copy.
+    fn keep_source(&mut self, source: &ClusterName, target: &ClusterName) -> Result<(), Interrupt> {
+        if self.journal()?.clusters.contains(source) {
+            return Ok(());
+        }
+        let journal = self.journal_mut()?;
+        journal.clusters = vec![source.clone(), target.clone()];
+        if let Some(belt) = &mut journal.fence.belt {
+            (belt.off, belt.shown) = (false, false);
+        }
+        Err(Interrupt::Requeue)
     }
 
     /// Nobody has the token. A target that ran gives the newest state; one that never ran is taken out if it doesn't stop.
     fn stop_target(&mut self, source: &ClusterName, target: &ClusterName) -> Result<Next, Interrupt> {
+        self.keep_source(source, target)?;
         self.renew_barrier()?;
         self.fence()?;
         self.token()?;
@@ -199,6 +213,9 @@ impl Operation<'_> {
             }
             // One that is gone without having been seen may have run.
             Ok(Inert::Gone(_) | Inert::Assumed { .. }) if !may_have_run => self.give_back(),
+            Ok(Inert::Held(_) | Inert::Gone(_) | Inert::Assumed { .. }) if self.left_all()? => {
+                self.give_back()
+            }
             // A person gives up what it wrote.
             Ok(_) if self.assumed(Fact::FromNothing, target).is_some() => self.give_back(),
             Ok(_) => Err(self.gone_without_a_handle(target)),
@@ -216,6 +233,14 @@ impl Operation<'_> {
         let known = journal.captured.as_ref().map(|captured| captured.values.clone());
         let left = stopped.capture(&self.profile()?, &known.unwrap_or_default(), self.input.now);
         Ok(left.is_ok())
+    }
+
+    /// Returns whether all that the target wrote is in the handle that its last stop has left, whatever has become of its copy since.
+    /// Where somebody took the pin away it may have run after that.
+    fn left_all(&self) -> Result<bool, Interrupt> {
+        let mut findings = self.status.common.findings.iter();
+        let was_loose = self.is_lapse()? || findings.any(|finding| finding.code == LAPSE);
+        Ok(self.back()?.target_captured && !was_loose)
     }
 
     /// Returns whether the copy in a cluster is another one than that which was offered the token.
@@ -382,11 +407,7 @@ impl Operation<'_> {
         let (source, target) = self.ends()?;
         if let Err(unseen) = self.snapshot().member(&source)?.object.get() {
             self.source_is_given_up(&source, &target, &unseen.to_string())?;
-            // Nobody runs, as far as anybody can see: a lapse is over.
-            if let Some(back) = &mut self.journal_mut()?.roll_back {
-                back.reason = back.reason.replacen(LAPSE, "after a lapse", 1);
-            }
-            return self.enter_stage(RollBackStage::Kept);
+            return self.leave_it_to_target();
         }
         self.source_can_resume(&source)?;
         self.list_source(&source)?;
@@ -423,6 +444,14 @@ impl Operation<'_> {
         self.enter_stage(stage)
     }
 
+    /// The target has the workload for as long as the source can't have it. Nobody runs, as far as anybody can see: a lapse is over.
+    fn leave_it_to_target(&mut self) -> Result<Next, Interrupt> {
+        if let Some(back) = &mut self.journal_mut()?.roll_back {
+            back.reason = back.reason.replacen(LAPSE, "after a lapse", 1);
+        }
+        self.enter_stage(RollBackStage::Kept)
+    }
+
     /// Returns whether the copy in a cluster ran, and would go on from its own state whatever it is told.
     fn keeps_its_own_state(&self, cluster: &ClusterName) -> Result<bool, Interrupt> {
         let profile = self.profile()?;
@@ -441,33 +470,72 @@ impl Operation<'_> {
         }
         self.renew_barrier()?;
         self.fence()?;
+        // Git may take long: meanwhile, too, everybody is held.
+        self.token()?;
         self.handle_in_git()?;
         self.fetch(target, source)?;
         if self.keeps_its_own_state(source)? {
             self.take_source_out(source, target)?;
         }
         self.expanded_for_handoff(source, target)?;
-        self.token()?;
-        self.prove(source, Held::prove)??;
-        self.enter_stage(RollBackStage::Returned)
+        let Some(uid) = self.uid_in(source)? else {
+            return Err(Interrupt::Wait(format!("{source}: no copy yet")));
+        };
+        self.proved_inert(source)?;
+        self.journal_mut()?.source_uid = Some(uid);
+        // The target may have run on, where somebody took the pin away meanwhile.
+        self.enter_stage(RollBackStage::Taken)
     }
 
-    /// Only what is proved stopped is taken out: its deletion would end what runs.
+    /// Only what is proved stopped is taken out, and has written nothing that nobody knows of: its deletion would end what runs, and
+    /// lose the rest.
     fn take_source_out(&mut self, source: &ClusterName, target: &ClusterName) -> Result<(), Interrupt> {
+        if self.is_listed(source)? {
+            self.proved_inert(source)?;
+            if !self.newest_is_captured(source)? {
+                self.enter_stage(RollBackStage::Taken)?;
+                return Err(Interrupt::Requeue);
+            }
+        }
         if self.journal()?.clusters != [target.clone()] {
             self.journal_mut()?.clusters = vec![target.clone()];
             return Err(Interrupt::Requeue);
-        }
-        self.token()?;
-        if self.is_listed(source)? {
-            self.inert(source)??;
         }
         self.unbelt()?;
         self.listed(
             std::slice::from_ref(target),
             "take the source out, to create it again",
         )?;
-        self.is_gone(source)
+        self.source_is_gone(source, target)
+    }
+
+    /// The source's copy, which is on its way out, is gone. Where that takes long a person may let the target have the workload, which
+    /// goes on from what it has left itself.
+    fn source_is_gone(&mut self, source: &ClusterName, target: &ClusterName) -> Result<(), Interrupt> {
+        let why = match self.is_gone(source) {
+            Err(Interrupt::Wait(why)) => why,
+            gone => return gone,
+        };
+        let has_newest = self.left_newest(target)?;
+        let is_late = self.has_waited(&why, LONG) || self.offers_before(Fact::To, target);
+        if !has_newest || !is_late {
+            return Err(Interrupt::Wait(why));
+        }
+        if self.assumed(Fact::To, target).is_some() {
+            self.leave_it_to_target()?;
+            return Err(Interrupt::Requeue);
+        }
+        let offer = self.offer_at(Fact::To, target, format!("the way back to {source}"));
+        Err(Interrupt::Wait(format!(
+            "{why}: where that never comes, a person can let the workload stay in {target} ({offer})"
+        )))
+    }
+
+    /// Returns whether the newest state that is known is what the target's last stop has left.
+    fn left_newest(&self, target: &ClusterName) -> Result<bool, Interrupt> {
+        let captured = self.journal()?.captured.as_ref();
+        let is_its_own = captured.is_some_and(|captured| captured.from == *target);
+        Ok(is_its_own && self.back()?.target_captured)
     }
 
     /// Returns whose policy lets a source run that was told to stop, which it won't do by itself; what the target has left is newer
