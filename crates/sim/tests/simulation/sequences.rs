@@ -6,7 +6,8 @@ use cutover_core::api::{Assumption, Fact, Phase, RollBackStage};
 use cutover_core::intent::pin;
 use cutover_karmada::name::ClusterName;
 use cutover_sim::kinds::Migration;
-use cutover_sim::{EAST, Event, Sim, WEST};
+use cutover_sim::ledger::{Origin, Violation};
+use cutover_sim::{EAST, Event, Sim, WEST, member};
 use serde_json::{Value, json};
 
 const ROUNDS: u32 = 400;
@@ -540,4 +541,191 @@ fn a_source_that_leaves_karmada_on_the_way_back_ends_it_on_a_word() {
         "{}",
         sim.account()
     );
+}
+
+/// On the way back to a source whose operator starts it from no other handle than its own: it is about to be created again.
+fn recreating() -> Sim {
+    let mut sim = entering(Phase::Hold);
+    let intent = sim.intent_mut::<Migration>(0).unwrap();
+    let journal = intent.status.journal.as_mut().unwrap();
+    let profile = Arc::make_mut(&mut journal.profile);
+    profile.restart_from.clear();
+    profile.recreate_for_handle = true;
+    let target_runs = |sim: &Sim| sim.writers(0) == [&ClusterName::new(WEST)];
+    assert!(sim.play_until(ROUNDS, target_runs), "{}", sim.account());
+    sim.actors[0].abort();
+    comes_to(&mut sim, is_recreating);
+    sim
+}
+
+fn is_recreating(sim: &Sim) -> bool {
+    stage(sim) == Some(RollBackStage::Recreating)
+}
+
+fn is_listed(sim: &Sim) -> bool {
+    sim.plane.workloads[0].listed().contains(&ClusterName::new(EAST))
+}
+
+fn is_to_be_let_go(sim: &Sim) -> bool {
+    journal(sim).fence.belt.as_ref().is_some_and(|belt| belt.off)
+}
+
+/// The uid of the source's copy, where there is one.
+fn source_uid(sim: &Sim) -> Option<String> {
+    sim.members[0].copy(0).map(|(_, uid)| uid)
+}
+
+#[test]
+fn the_pin_is_upheld_while_git_is_waited_for_before_a_source_is_created_again() {
+    let mut sim = recreating();
+    sim.plane.git.is_down = true;
+    Event::PinDeleted.happens(&mut sim);
+    sim.settle();
+    assert_eq!(sim.writers(0).len(), 2, "{}", sim.account());
+    sim.go_on(A_WHILE);
+    assert!(sim.writers(0).is_empty(), "{}", sim.account());
+}
+
+/// What the target has written since is taken along; of what the source has written a person is asked where it can still be seen.
+#[test]
+fn a_pin_that_is_removed_while_a_source_is_created_again_loses_nothing_unasked() {
+    let steps: [(&str, fn(&Sim) -> bool, bool); 7] = [
+        ("begun", is_listed, true),
+        (
+            "to be taken out",
+            |sim| !journal(sim).clusters.contains(&ClusterName::new(EAST)),
+            true,
+        ),
+        ("to be let go", is_to_be_let_go, true),
+        ("taken out", |sim| !is_listed(sim), false),
+        ("gone", |sim| source_uid(sim).is_none(), false),
+        (
+            "listed again",
+            |sim| source_uid(sim).is_none() && is_listed(sim),
+            true,
+        ),
+        (
+            "created again",
+            |sim| source_uid(sim).is_some_and(|uid| Some(uid) != journal(sim).source_uid),
+            true,
+        ),
+    ];
+    for (step, is_there, is_asked) in steps {
+        let mut sim = recreating();
+        comes_to(&mut sim, |sim| is_recreating(sim) && is_there(sim));
+        Event::PinDeleted.happens(&mut sim);
+        sim.settle();
+        sim.go_on(A_WHILE);
+        let asks = offers(&sim, Fact::From, EAST);
+        assert_eq!(asks, is_asked, "{step}\n{}", sim.account());
+        if is_asked {
+            says(&mut sim, Fact::From, WEST);
+        }
+        ends(&mut sim, Phase::Aborted, EAST);
+        let is_told = |sim: &Sim| {
+            let mut findings = sim.actors[0].findings().iter();
+            findings.any(|finding| finding.code == "SingleWriterLapse")
+        };
+        assert!(is_told(&sim), "{step}\n{}", sim.account());
+        let is_old = |violation: &Violation| {
+            matches!(violation, Violation::Lost { by, from: Origin::Handle(handle), .. }
+                if by.0.as_str() == EAST && handle.contains(WEST))
+        };
+        let is_old = sim.ledgers[0].violations.iter().any(is_old);
+        assert!(!is_old && sim.breaches.is_empty(), "{step}\n{}", sim.account());
+    }
+}
+
+#[test]
+fn the_copy_that_was_created_again_is_the_source_from_then_on() {
+    let mut sim = recreating();
+    let before = source_uid(&sim);
+    comes_to(&mut sim, |sim| stage(sim) == Some(RollBackStage::Returned));
+    assert_ne!(source_uid(&sim), before, "{}", sim.account());
+    assert_eq!(journal(&sim).source_uid, source_uid(&sim), "{}", sim.account());
+    ends(&mut sim, Phase::Aborted, EAST);
+    assert_eq!(sim.violations(), Vec::<String>::new(), "{}", sim.account());
+}
+
+/// Pods of it may still run on the node: only a person can know.
+#[test]
+fn a_source_with_a_lost_node_is_created_again_on_a_word() {
+    let mut sim = recreating();
+    let node = member::NODES[0];
+    sim.member(EAST).unwrap().set_node(node, false);
+    let intent = sim.intent_mut::<Migration>(0).unwrap();
+    let nodes = &mut intent.status.journal.as_mut().unwrap().nodes;
+    let ran_on = nodes.entry(ClusterName::new(EAST)).or_default();
+    ran_on.insert(format!("{EAST}-{node}"));
+    sim.go_on(A_WHILE);
+    assert!(offers(&sim, Fact::Stopped, EAST), "{}", sim.account());
+    says(&mut sim, Fact::Stopped, EAST);
+    ends(&mut sim, Phase::Aborted, EAST);
+    assert_eq!(sim.violations(), Vec::<String>::new(), "{}", sim.account());
+}
+
+#[test]
+fn where_the_old_copy_of_a_source_does_not_go_a_person_may_let_the_workload_stay() {
+    let mut sim = recreating();
+    comes_to(&mut sim, |sim| !is_listed(sim));
+    sim.member(EAST).unwrap().is_steered = false;
+    let may_stay = |sim: &Sim| offers(sim, Fact::To, WEST);
+    assert!(sim.play_until(ROUNDS, may_stay), "{}", sim.account());
+    assert!(sim.writers(0).is_empty(), "{}", sim.account());
+    says(&mut sim, Fact::To, WEST);
+    sim.go_on(A_WHILE);
+    runs_alone(&sim, WEST);
+    sim.member(EAST).unwrap().is_steered = true;
+    ends(&mut sim, Phase::Completed, WEST);
+    assert_eq!(sim.violations(), Vec::<String>::new(), "{}", sim.account());
+}
+
+#[test]
+fn a_look_at_the_source_that_fails_keeps_its_copy_and_gives_up_nothing_of_a_lost_target() {
+    let mut sim = recreating();
+    comes_to(&mut sim, is_to_be_let_go);
+    is_seen(&mut sim, EAST, false);
+    comes_to(&mut sim, |sim| stage(sim) == Some(RollBackStage::Taken));
+    is_seen(&mut sim, EAST, true);
+    is_seen(&mut sim, WEST, false);
+    sim.go_on(A_WHILE);
+    let binding = sim.plane.workloads[0].binding.as_ref().unwrap();
+    let preserve = binding.typed.spec.preserve_resources_on_deletion;
+    assert_eq!(preserve, Some(true), "{}", sim.account());
+    Event::Gone(WEST).happens(&mut sim);
+    sim.go_on(A_WHILE);
+    assert!(offers(&sim, Fact::Stopped, WEST), "{}", sim.account());
+    says(&mut sim, Fact::Stopped, WEST);
+    ends(&mut sim, Phase::Aborted, EAST);
+    assert_eq!(sim.violations(), Vec::<String>::new(), "{}", sim.account());
+}
+
+#[test]
+fn a_foreign_object_in_place_of_the_source_is_waited_for() {
+    let mut sim = recreating();
+    comes_to(&mut sim, |sim| source_uid(sim).is_none());
+    let foreign = json!({
+        "metadata": {
+            "name": "orders", "namespace": "shop", "uid": "foreign", "generation": 1, "labels": {}, "annotations": {},
+        },
+        "spec": {"job": {"state": "suspended"}},
+    });
+    sim.member(EAST).unwrap().copies[0].object = Some(Arc::new(foreign));
+    sim.go_on(A_WHILE);
+    let steps = |sim: &Sim| {
+        let status = &sim.intent::<Migration>(0).unwrap().status;
+        status.common.steps.len()
+    };
+    let before = steps(&sim);
+    sim.go_on(A_WHILE);
+    assert_eq!(steps(&sim), before, "{}", sim.account());
+    let wait = sim.actors[0].waiting_for().unwrap();
+    assert!(
+        wait.reason.contains("a person must remove it there"),
+        "{}",
+        sim.account()
+    );
+    sim.member(EAST).unwrap().copies[0].object = None;
+    ends(&mut sim, Phase::Aborted, EAST);
+    assert_eq!(sim.violations(), Vec::<String>::new(), "{}", sim.account());
 }

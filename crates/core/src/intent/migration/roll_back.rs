@@ -487,15 +487,12 @@ impl Operation<'_> {
         self.enter_stage(RollBackStage::Taken)
     }
 
-    /// Only what is proved stopped is taken out, and has written nothing that nobody knows of: its deletion would end what runs, and
-    /// lose the rest.
     fn take_source_out(&mut self, source: &ClusterName, target: &ClusterName) -> Result<(), Interrupt> {
-        if self.is_listed(source)? {
-            self.proved_inert(source)?;
-            if !self.newest_is_captured(source)? {
-                self.enter_stage(RollBackStage::Taken)?;
-                return Err(Interrupt::Requeue);
-            }
+        if self.is_listed(source)?
+            && let Err(doubt) = self.may_be_taken_out(source)
+        {
+            self.keep_source(source, target)?;
+            return Err(doubt);
         }
         if self.journal()?.clusters != [target.clone()] {
             self.journal_mut()?.clusters = vec![target.clone()];
@@ -507,6 +504,17 @@ impl Operation<'_> {
             "take the source out, to create it again",
         )?;
         self.source_is_gone(source, target)
+    }
+
+    /// Only what is proved stopped is taken out, and shows no state that nobody knows of: its deletion would end what runs, and lose the
+    /// rest.
+    fn may_be_taken_out(&mut self, source: &ClusterName) -> Result<(), Interrupt> {
+        self.proved_inert(source)?;
+        if self.newest_is_captured(source)? {
+            return Ok(());
+        }
+        self.enter_stage(RollBackStage::Taken)?;
+        Err(Interrupt::Requeue)
     }
 
     /// The source's copy, which is on its way out, is gone. Where that takes long a person may let the target have the workload, which
