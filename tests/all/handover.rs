@@ -4,7 +4,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use cutover::api::{PLAIN_FORMAT, Phase, STATUS_FORMAT};
+use cutover::api::{PLAIN_FORMAT, Phase, STATUS_FORMAT, crds};
 use cutover::cluster::{Cluster, Limits};
 use cutover::reconcile::intents::{FailpointHook, NoFailpoints, Side};
 use cutover::sandbox::WorldOptions;
@@ -690,6 +690,52 @@ async fn a_status_of_a_newer_format_is_left_alone_and_people_hear_of_it() {
     assert!(edit_status(&fleet, json!({"status": {"format": STATUS_FORMAT}})));
     assert_eq!(fleet.ended(MOVE).await, Phase::Completed);
     fleet.assert_one_writer();
+}
+
+/// Returns the CRD of migrations as earlier versions had it.
+fn crd_without_the_form_of_what_has_ended() -> Value {
+    let mut crds = crds().into_iter().map(|crd| serde_json::to_value(crd).unwrap());
+    let mut crd = crds
+        .find(|crd| crd["spec"]["names"]["kind"] == "Migration")
+        .unwrap();
+    let schema = &mut crd["spec"]["versions"][0]["schema"]["openAPIV3Schema"];
+    let fields = &mut schema["properties"]["status"]["properties"];
+    for field in ["timeline", "trimmedJournal"] {
+        assert!(fields.as_object_mut().unwrap().remove(field).is_some(), "{field}");
+    }
+    crd
+}
+
+#[tokio::test(start_paused = true)]
+async fn where_the_crds_are_older_than_the_program_it_ends_in_the_form_that_they_know() {
+    let (fleet, _controller) = moving().await;
+    let server = fleet.world.control_plane();
+    server.install(&crd_without_the_form_of_what_has_ended()).unwrap();
+    assert_eq!(fleet.ended(MOVE).await, Phase::Completed);
+    let stored = server.get(&MIGRATIONS, Some("shop"), MOVE).unwrap();
+    let status = &stored["status"];
+    assert!(
+        status["journal"].is_object() && status["steps"].is_array(),
+        "{status:#}"
+    );
+    fleet.assert_clean_in("west");
+    // With the CRDs of this version, the next change takes the form of this version.
+    for crd in crds() {
+        server.install(&serde_json::to_value(crd).unwrap()).unwrap();
+    }
+    fleet.patch(&MIGRATIONS, MOVE, json!({"spec": {"paused": true}}));
+    let is_folded = |fleet: &Fleet| {
+        let stored = fleet
+            .world
+            .control_plane()
+            .get(&MIGRATIONS, Some("shop"), MOVE)
+            .unwrap();
+        stored["status"]["trimmedJournal"].is_string() && stored["status"]["journal"].is_null()
+    };
+    fleet
+        .until("the end takes the form of this version", is_folded)
+        .await;
+    assert_eq!(fleet.status(MOVE)["phase"], "Completed");
 }
 
 /// A version that can't read a claim builds nothing on it.

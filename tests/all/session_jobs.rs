@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use cutover::api::Phase;
+use cutover::api::{Phase, crds};
 use cutover::reconcile::intents::NoFailpoints;
 use cutover::sandbox::api::{ListOptions, Resource, WriteOptions};
 use cutover::sandbox::ledger::Verdict;
@@ -11,12 +11,13 @@ use cutover::sandbox::member::{Simulators, flink};
 use cutover::sandbox::{World, WorldOptions};
 use serde_json::{Value, json};
 
-use crate::support::fleet::{BINDINGS, Controller, Fleet, JOBS, MIGRATIONS, POLICIES};
+use crate::support::fleet::{BINDINGS, CLAIMS, Controller, Fleet, JOBS, MIGRATIONS, PINS, POLICIES};
 use crate::support::plane::{NAMESPACE, Plane};
 use crate::support::wait::{until, wait_for};
 
 const SESSION_JOBS: Resource = Resource::new("flink.apache.org", "flinksessionjobs");
 const PODS: Resource = Resource::new("", "pods");
+const EVENTS: Resource = Resource::new("", "events");
 const NAMESPACES: Resource = Resource::new("", "namespaces");
 const API: &str = "flink.apache.org/v1beta1";
 const MOVE: &str = "clicks-moves";
@@ -238,6 +239,42 @@ async fn without_a_session_cluster_in_the_target_nothing_is_touched() {
     assert_eq!(stage.fleet.ended(MOVE).await, Phase::Failed);
     let status = stage.fleet.status(MOVE);
     assert_eq!(status["findings"][0]["code"], "MissingDependency", "{status:#}");
+    assert!(stage.runs_in("east"));
+    stage.is_clean_after(1);
+}
+
+/// What they do not know is refused, and nothing is done on a journal that is not written.
+#[tokio::test(start_paused = true)]
+async fn where_the_crds_do_not_know_its_profile_nothing_is_touched_and_people_hear_of_it() {
+    let stage = Stage::set_everywhere().await;
+    let server = stage.fleet.world.control_plane();
+    let mut crds = crds().into_iter().map(|crd| serde_json::to_value(crd).unwrap());
+    let mut crd = crds
+        .find(|crd| crd["spec"]["names"]["kind"] == "Migration")
+        .unwrap();
+    let profile = "/spec/versions/0/schema/openAPIV3Schema/properties/status/properties/journal/properties/profile/properties";
+    let fields = crd.pointer_mut(profile).unwrap().as_object_mut().unwrap();
+    assert!(fields.remove("recreateForHandle").is_some());
+    server.install(&crd).unwrap();
+    stage.migrate(MOVE, "west", &json!({"healthyFor": "2s", "timeout": "60s"}));
+    let is_told = |fleet: &Fleet| {
+        let server = fleet.world.control_plane();
+        let events = server
+            .list(&EVENTS, Some("shop"), &ListOptions::default())
+            .unwrap();
+        let mut refused = events
+            .items
+            .iter()
+            .filter(|event| event["reason"] == "StatusRefused");
+        refused.any(|event| {
+            event["message"]
+                .as_str()
+                .unwrap()
+                .contains("cutover init --cluster")
+        })
+    };
+    stage.fleet.until("it is told", is_told).await;
+    assert_eq!((stage.fleet.count(&PINS), stage.fleet.count(&CLAIMS)), (0, 0));
     assert!(stage.runs_in("east"));
     stage.is_clean_after(1);
 }

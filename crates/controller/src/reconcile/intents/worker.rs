@@ -152,6 +152,8 @@ pub(super) struct Worker<K: Kind> {
     trouble: Option<Trouble>,
     /// The long wait that people have been told of.
     told_wait: Option<String>,
+    /// Why the API server has refused the status, as people have been told.
+    told_refusal: Option<String>,
     /// Something was sent since the last look.
     sent: bool,
     /// What was sent and doesn't show at once.
@@ -178,6 +180,7 @@ impl<K: Kind> Worker<K> {
             key,
             trouble: None,
             told_wait: None,
+            told_refusal: None,
             sent: false,
             late: Vec::new(),
             known: None,
@@ -662,6 +665,18 @@ impl<K: Kind> Worker<K> {
         }
     }
 
+    /// Tells once of a status that the API server refuses: nothing is done until it takes it.
+    fn tell_of_refusal(&mut self, intent: &K::Intent, error: &Error) {
+        let why = format!(
+            "nothing is done: its status is refused; where the CRDs of the control plane are older than this version of cutover, run \
+             cutover init --cluster ({error})"
+        );
+        if error.kind() == ErrorKind::User && self.told_refusal.as_ref() != Some(&why) {
+            self.tell(vec![EventRecord::new(true, "StatusRefused", &why)], intent);
+            self.told_refusal = Some(why);
+        }
+    }
+
     /// Tells of a wait that is long, once.
     fn tell_of_wait(&mut self, intent: &K::Intent, status: &K::Status) {
         let reason = status.waiting_for().map(|wait| wait.reason.clone());
@@ -675,7 +690,7 @@ impl<K: Kind> Worker<K> {
 
     /// Writes the status down if it differs from what was written last. Returns whether it did.
     async fn write_down(
-        &self,
+        &mut self,
         served: &Served,
         scene: &mut Scene<K>,
         status: &K::Status,
@@ -685,7 +700,11 @@ impl<K: Kind> Worker<K> {
         }
         let mut status = status.clone();
         status.note_format();
-        let version = self.journal(served, &scene.raw, &status).await?;
+        let journaled = self.journal(served, &scene.raw, &status).await;
+        if let Err(error) = &journaled {
+            self.tell_of_refusal(&scene.intent, error);
+        }
+        let version = journaled?;
         scene.raw["metadata"]["resourceVersion"] = version.as_str().into();
         scene.intent.meta_mut().resource_version = Some(version);
         *scene.intent.status_mut() = Some(status.clone());
@@ -703,8 +722,19 @@ impl<K: Kind> Worker<K> {
             .reached(&Failpoint::before(&self.key, &what))
             .await;
         let writer = self.parts.cluster.writer(api::INTENT_MANAGER);
-        let replaced = match status.folded() {
-            Some(folded) => writer.replace_status(served, raw, &folded).await?,
+        let folded = match status.folded() {
+            Some(folded) => match writer.replace_status(served, raw, &folded).await {
+                // CRDs that are older than this program do not know that form.
+                Err(error) if matches!(error.code(), 400 | 422) => {
+                    tracing::warn!(intent = %self.key, %error, "the end is stored in the form of earlier versions");
+                    None
+                }
+                folded => Some(folded?),
+            },
+            None => None,
+        };
+        let replaced = match folded {
+            Some(replaced) => replaced,
             None => writer.replace_status(served, raw, status).await?,
         };
         let version = match replaced {
