@@ -46,6 +46,7 @@ use chain::Cost;
 use controller::{Controller, Entry, What};
 use cutover::sandbox::WorldOptions;
 use cutover::sandbox::member::Timings;
+use cutover_testing::fleet::opened;
 use futures::future::join_all;
 use jiff::Timestamp;
 use place::{Place, until};
@@ -268,7 +269,8 @@ fn phases(ended: &[Value], one: &str) {
     let mut phases: Vec<(String, f64, Vec<f64>)> = Vec::new();
     for intent in ended {
         let alone = intent["metadata"]["name"] == one;
-        for step in intent["status"]["steps"].as_array().unwrap() {
+        let status = opened(&intent["status"]);
+        for step in status["steps"].as_array().unwrap() {
             let at = |field: &str| step[field].as_str().unwrap().parse::<Timestamp>().unwrap();
             let took = at("finishedAt").duration_since(at("startedAt")).as_secs_f64();
             let name = step["name"].as_str().unwrap();

@@ -59,22 +59,13 @@ fn shown(kind: &api::Kind, intent: &Value) -> Option<Shown> {
     let wait = state.waiting_for.as_ref();
     Some(Shown {
         phase: state.phase.to_owned(),
-        passed: passed(intent),
+        passed: state.passed,
         standing: state.standing,
         why: wait
             .map(|wait| wait.reason.clone())
             .or_else(|| said.filter(|said| !said.is_empty()).map(str::to_owned)),
         asks: wait.is_some_and(WaitingFor::asks_a_person),
     })
-}
-
-fn passed(intent: &Value) -> Vec<String> {
-    let steps = intent.pointer("/status/steps").and_then(Value::as_array);
-    let names = steps
-        .into_iter()
-        .flatten()
-        .filter_map(|step| step["name"].as_str());
-    names.map(str::to_owned).collect()
 }
 
 /// An intent that was found.

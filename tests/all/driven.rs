@@ -1367,8 +1367,11 @@ async fn a_policy_that_takes_its_job_back_in_mid_flight_keeps_it() {
         assert!(!has_let_go(&plane), "{all}");
         plane.push(&[("policy.yaml", &placed(EAST))]);
         until("it is rolled back", || phases(&plane) == ["Aborted"]).await;
-        let reason = &migrations(&plane)[0]["status"]["journal"]["rollBack"]["reason"];
-        assert_eq!(reason, "called off: Git now asks for another placement", "{all}");
+        assert_eq!(
+            why_back(&plane),
+            "called off: Git now asks for another placement",
+            "{all}"
+        );
         until("it runs where it did", || runs(&world, "east", "orders")).await;
         assert!(!has_let_go(&plane) && !is_there(&plane, "orders-next"), "{all}");
         is_clean(&world);

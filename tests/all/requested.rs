@@ -6,6 +6,7 @@ use cutover::sandbox::api::{Patch, Resource};
 use serde_json::{Value, json};
 
 use crate::placement::{job, policy, runs, started};
+use crate::support::fleet::opened;
 use crate::support::plane::{Plane, settings};
 use crate::support::wait::until;
 
@@ -203,13 +204,9 @@ async fn a_word_for_a_cluster_that_the_policy_does_not_allow_moves_nothing_and_i
             .contains("placement does not hold north"),
         "{one:#}"
     );
-    assert!(
-        one["status"]["steps"]
-            .as_array()
-            .unwrap()
-            .iter()
-            .all(|step| step["name"] != "Hold")
-    );
+    let status = opened(&one["status"]);
+    let mut steps = status["steps"].as_array().unwrap().iter();
+    assert!(steps.all(|step| step["name"] != "Hold"), "{status:#}");
     let is_told = || {
         let status = plane
             .origin

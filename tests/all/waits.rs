@@ -113,6 +113,19 @@ fn a_phase_can_be_waited_for_and_another_end_is_a_failure_that_says_why() {
 }
 
 #[test]
+fn a_phase_that_is_over_has_come_also_once_the_end_is_stored_in_lines() {
+    let served = begun();
+    says(
+        &served,
+        json!({"phase": "Completed", "timeline": ["2026-01-01T00:00:00Z/PT1S Verify: west was watched healthy for 1s"]}),
+    );
+    for (phase, code) in [("Verify", 0), ("Capture", 1)] {
+        let waited = served.cutover(&["wait", MOVE, "--for", phase, "--timeout", "10s"]);
+        assert_eq!(waited.status.code(), Some(code), "{phase}: {}", stderr(&waited));
+    }
+}
+
+#[test]
 fn what_is_in_force_was_waited_for_and_what_halts_has_failed() {
     let served = begun();
     let web = json!({"apiVersion": "apps/v1", "kind": "Deployment", "name": "web"});

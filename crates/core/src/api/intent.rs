@@ -67,6 +67,8 @@ pub struct Kind {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct IntentState {
     pub phase: &'static str,
+    /// The phases of the attempt so far.
+    pub passed: Vec<String>,
     pub standing: Standing,
     pub has_ended: bool,
     pub waiting_for: Option<WaitingFor>,
@@ -149,6 +151,12 @@ fn state<I: Intent>(intent: &Value) -> Option<IntentState> {
     let status = status::<I>(intent)?;
     Some(IntentState {
         phase: status.phase_name(),
+        passed: status
+            .common()
+            .steps
+            .iter()
+            .map(|step| step.name.clone())
+            .collect(),
         standing: status.standing(),
         has_ended: status.has_ended(),
         waiting_for: status.waiting_for().cloned(),
