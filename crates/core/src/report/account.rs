@@ -90,13 +90,10 @@ pub(super) fn reason(migration: &Migration) -> Option<String> {
     (!last.evidence.is_empty()).then(|| format!("{} (in {})", last.evidence.join("; "), last.name))
 }
 
-/// Returns whether an attempt ended before its first effect.
+/// Returns whether an attempt ended before its first effect. One whose steps are lost does not say.
 pub(super) fn untouched(status: &MigrationStatus) -> bool {
-    !status
-        .common
-        .steps
-        .iter()
-        .any(|step| step.name == Phase::Hold.name())
+    let steps = &status.common.steps;
+    !steps.is_empty() && steps.iter().all(|step| step.name != Phase::Hold.name())
 }
 
 /// Returns what a person can do so that it goes on; nothing while it does so by itself.

@@ -884,6 +884,13 @@ fn a_failed_check_says_what_to_mend() {
 }
 
 #[test]
+fn one_that_failed_and_has_lost_its_steps_does_not_say_that_nothing_was_changed() {
+    let told = told(json!({"phase": "Failed", "attempt": 1, "source": "east"}));
+    assert!(!told.contains("nothing was changed"), "{told}");
+    assert!(told.contains("run cutover migrate again"), "{told}");
+}
+
+#[test]
 fn a_roll_back_says_why_and_where_it_was_decided() {
     let back = json!({
         "reason": "SingleWriterLapse: the pin was edited or removed by another client", "fromPhase": "Verify",

@@ -55,8 +55,8 @@ use admission::FENCE_CONDITION;
 use other_managers::HELD_CONDITION;
 
 use crate::api::{
-    Condition, ConditionStatus, ENDED_FORMAT, Fact, Finding, InGit, Journal, Migration, MigrationSpec,
-    MigrationStatus, Offer, OnFailure, Phase, Progress, RollBack, RollBackStage, SecretHandles, WaitingFor,
+    Condition, ConditionStatus, Fact, Finding, InGit, Journal, Migration, MigrationSpec, MigrationStatus,
+    Offer, OnFailure, Phase, Progress, RollBack, RollBackStage, SecretHandles, WaitingFor,
 };
 use crate::profile;
 use cutover_karmada::name::ClusterName;
@@ -251,14 +251,14 @@ impl Kind for Migration {
     }
 
     fn sweep(operation: &mut Operation<'_>) -> Result<(), Interrupt> {
+        operation.note_unheard();
         operation.sweep()
     }
 
     fn begins_again(operation: &Operation<'_>) -> bool {
         match &operation.status.journal {
             Some(journal) => !record::asks_the_same(&journal.spec, operation.input.spec),
-            // One that has lost its journal since has moved the workload perhaps, and for which spec isn't known.
-            None => operation.is_unseen() && operation.status.common.format < ENDED_FORMAT,
+            None => operation.is_unseen() && !operation.lost_journal_at_end(),
         }
     }
 

@@ -2,7 +2,7 @@
 //! markers that the journal doesn't know.
 
 use super::{Interrupt, Next, Operation, Phase, RollBackStage};
-use crate::api::{Finding, MARKER_ANNOTATION};
+use crate::api::{ENDED_FORMAT, Finding, MARKER_ANNOTATION};
 use crate::intent::custody::LAPSE;
 use crate::intent::pin;
 use cutover_karmada::name::ClusterName;
@@ -103,6 +103,23 @@ impl Operation<'_> {
         );
         self.raise(lost);
         Interrupt::Wait("the journal to be put back into the status: until then nothing is sent".to_owned())
+    }
+
+    /// Returns whether one that has ended has lost its journal since: it has moved the workload perhaps, and for which spec isn't
+    /// known.
+    pub(super) fn lost_journal_at_end(&self) -> bool {
+        self.status.journal.is_none() && self.status.common.format == ENDED_FORMAT
+    }
+
+    /// Says that a change of its spec comes to nothing.
+    pub(super) fn note_unheard(&mut self) {
+        if self.lost_journal_at_end() && self.is_unseen() && !self.input.deleting {
+            self.raise(Finding::new(
+                LOST,
+                "its journal is lost, and with it what was asked for: the change of its spec is not carried out",
+                "rename the file and the intent in it to ask again",
+            ));
+        }
     }
 
     /// Returns the attempt and sequence that a member has seen, where they are later than the journal's, and which member.

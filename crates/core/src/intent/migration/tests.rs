@@ -37,6 +37,9 @@ fn one_that_never_had_a_journal_is_asked_for_once_more_by_an_edit() {
 }
 
 #[test]
-fn one_whose_journal_was_taken_out_after_the_end_moves_nothing_by_an_edit() {
-    assert_eq!(edited(ENDED_FORMAT).phase, Phase::Completed);
+fn one_whose_journal_was_taken_out_after_the_end_moves_nothing_by_an_edit_and_says_so() {
+    let status = edited(ENDED_FORMAT);
+    assert_eq!(status.phase, Phase::Completed);
+    let told = status.common.findings.last().unwrap();
+    assert_eq!(told.code, "JournalLost");
 }
