@@ -177,8 +177,8 @@ impl Operation<'_> {
         self.listed(&clusters, "list the source again")
     }
 
-    /// A source that was to be taken out, to be created again, stays until it is known again which state is the newest: nobody who
-    /// takes it out of the binding deletes its copy.
+    /// A source that was to be taken out, to be created again, stays until it is known again which state is the newest: whoever takes
+    /// it out of the binding does not delete its copy.
     fn keep_source(&mut self, source: &ClusterName, target: &ClusterName) -> Result<(), Interrupt> {
         if self.journal()?.clusters.contains(source) {
             return Ok(());
@@ -236,7 +236,7 @@ impl Operation<'_> {
     }
 
     /// Returns whether all that the target wrote is in the handle that its last stop has left, whatever has become of its copy since.
-    /// Where somebody took the pin away it may have run after that.
+    /// If another client took the pin away, it may have run after that.
     fn left_all(&self) -> Result<bool, Interrupt> {
         let mut findings = self.status.common.findings.iter();
         let was_loose = self.is_lapse()? || findings.any(|finding| finding.code == LAPSE);
@@ -444,7 +444,7 @@ impl Operation<'_> {
         self.enter_stage(stage)
     }
 
-    /// The target has the workload for as long as the source can't have it. Nobody runs, as far as anybody can see: a lapse is over.
+    /// The target has the workload for as long as the source can't have it. No copy is seen running: a lapse is over.
     fn leave_it_to_target(&mut self) -> Result<Next, Interrupt> {
         if let Some(back) = &mut self.journal_mut()?.roll_back {
             back.reason = back.reason.replacen(LAPSE, "after a lapse", 1);
@@ -483,7 +483,7 @@ impl Operation<'_> {
         };
         self.proved_inert(source)?;
         self.journal_mut()?.source_uid = Some(uid);
-        // The target may have run on, where somebody took the pin away meanwhile.
+        // The target may have run on, if another client took the pin away meanwhile.
         self.enter_stage(RollBackStage::Taken)
     }
 
@@ -506,8 +506,8 @@ impl Operation<'_> {
         self.source_is_gone(source, target)
     }
 
-    /// Only what is proved stopped is taken out, and shows no state that nobody knows of: its deletion would end what runs, and lose the
-    /// rest.
+    /// Only what is proved stopped is taken out, and shows no handle that is not known: its deletion would end what runs, and lose what
+    /// it wrote.
     fn may_be_taken_out(&mut self, source: &ClusterName) -> Result<(), Interrupt> {
         self.proved_inert(source)?;
         if self.newest_is_captured(source)? {
@@ -535,7 +535,7 @@ impl Operation<'_> {
         }
         let offer = self.offer_at(Fact::To, target, format!("the way back to {source}"));
         Err(Interrupt::Wait(format!(
-            "{why}: where that never comes, a person can let the workload stay in {target} ({offer})"
+            "{why}: if that never comes, a person can let the workload stay in {target} ({offer})"
         )))
     }
 
