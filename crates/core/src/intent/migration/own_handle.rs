@@ -116,7 +116,8 @@ impl Operation<'_> {
         Ok(was_let_run || self.is_lapse()? || self.went_back())
     }
 
-    fn went_back(&self) -> bool {
+    /// Returns whether the journal has forgotten something: the API server was restored from an older state.
+    pub(super) fn went_back(&self) -> bool {
         let mut findings = self.status.common.findings.iter();
         findings.any(|finding| finding.code == restored::CODE)
     }

@@ -117,7 +117,7 @@ impl Operation<'_> {
             self.raise(Finding::new(
                 LOST,
                 "its journal is lost, and with it what was asked for: the change of its spec is not carried out",
-                "rename the file and the intent in it to ask again",
+                "where a file asks for it, rename the file and the intent in it to ask again; else ask again as it was set off",
             ));
         }
     }

@@ -236,11 +236,11 @@ impl Operation<'_> {
     }
 
     /// Returns whether all that the target wrote is in the handle that its last stop has left, whatever has become of its copy since.
-    /// If another client took the pin away, it may have run after that.
-    fn left_all(&self) -> Result<bool, Interrupt> {
+    /// If another client took the pin away, or the API server was restored from an older state, it may have run after that.
+    pub(super) fn left_all(&self) -> Result<bool, Interrupt> {
         let mut findings = self.status.common.findings.iter();
         let was_loose = self.is_lapse()? || findings.any(|finding| finding.code == LAPSE);
-        Ok(self.back()?.target_captured && !was_loose)
+        Ok(self.back()?.target_captured && !was_loose && !self.went_back())
     }
 
     /// Returns whether the copy in a cluster is another one than that which was offered the token.
@@ -694,6 +694,20 @@ impl Operation<'_> {
     }
 
     fn gone_without_a_handle(&self, target: &ClusterName) -> Interrupt {
+        let captured = self
+            .status
+            .journal
+            .as_ref()
+            .and_then(|journal| journal.captured.as_ref());
+        if let Ok((source, _)) = self.ends()
+            && captured.is_some_and(|captured| captured.from == *target)
+        {
+            let offer = self.goes_on_from_source(&source, target);
+            return Interrupt::Wait(format!(
+                "manual intervention required: {target} may have run since it left the last state handle of it that is known, and is gone: a \
+                 person can give up what it wrote, and let the workload go on in {source} ({offer})"
+            ));
+        }
         let goes_on = self.ends().map(|(source, _)| {
             let offer = self.goes_on_from_source(&source, target);
             format!("let the workload go on from what {source} left ({offer})")
