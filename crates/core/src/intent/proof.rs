@@ -145,7 +145,8 @@ impl Facts<'_> {
         if !self.profile.observed(object)? {
             return Err(no("its operator has not seen the spec yet"));
         }
-        if self.profile.healthy(object)? {
+        // A run to completion that has ended is healthy, too.
+        if self.profile.healthy(object)? && !self.profile.finished(object)? {
             return Err(no("its operator says that it runs"));
         }
         if self.profile.spec().no_pods.is_none() {

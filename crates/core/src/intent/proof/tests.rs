@@ -209,6 +209,29 @@ fn a_copy_that_was_proved_stopped_stays_so_while_nothing_can_have_started_it() {
 }
 
 #[test]
+fn a_run_to_completion_that_has_ended_does_not_run_again_by_being_healthy() {
+    let mut ended = stopped("s3://a");
+    ended["status"]["jobStatus"]["state"] = json!("RUNNING");
+    ended["status"]["jobManagerDeploymentStatus"] = json!("READY");
+    let proved = Offered {
+        uid: Some("u1".to_owned()),
+        generation: 3,
+    };
+    let mut spec = crate::profile::built_in().unwrap()[0].spec.clone();
+    spec.finished_when = Some(spec.healthy_when.clone());
+    let to_completion = Profile::compile("job", &spec).unwrap();
+    let look = |facts: &Facts<'_>| facts.still_stopped(&proved);
+    assert!(is_no(with(&member(Some(ended.clone())), look)));
+    let proof = with(&member(Some(ended)), |facts| {
+        look(&Facts {
+            profile: &to_completion,
+            ..*facts
+        })
+    });
+    assert!(proof.is_ok());
+}
+
+#[test]
 fn pods_that_were_looked_for_before_the_copy_prove_nothing() {
     let mut early = member(Some(stopped("s3://a")));
     early.pods = Seen::known(Vec::new(), read(5));
