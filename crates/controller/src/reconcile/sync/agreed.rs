@@ -256,9 +256,8 @@ impl Sync {
 
     /// Returns whether no intent holds a policy, and it has its turn: one that is not committed may still bring its workload back.
     fn may_agree(&mut self, policy: &Entry) -> bool {
-        let is_held = !self.held.is_known() || self.held.by.contains_key(&policy.key);
         let is_pending = self.waves.pending.contains(&policy.key);
-        !is_held && (!is_pending || self.turn(place_of(policy)).is_none())
+        !self.held.may_hold(&policy.key) && (!is_pending || self.turn(place_of(policy)).is_none())
     }
 
     /// Asks the gate, of the control plane as it is now and of both placements as the API server would take them.

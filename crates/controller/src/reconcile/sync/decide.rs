@@ -287,6 +287,11 @@ impl Held {
     pub(super) const fn is_known(&self) -> bool {
         self.unknown.is_none()
     }
+
+    /// Returns whether an intent holds an object, or may.
+    pub(super) fn may_hold(&self, key: &ObjectKey) -> bool {
+        !self.is_known() || self.by.contains_key(key)
+    }
 }
 
 /// Objects of which the server has said that applying makes no difference, though it looks like one from here: it

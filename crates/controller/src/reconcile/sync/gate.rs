@@ -297,16 +297,8 @@ impl Sync {
         let gate::Write::Policy(policy, spec) = write else {
             return None;
         };
-        // Whoever accepts the write accepts what it leaves behind.
-        let is_accepted = match spec {
-            None => accepted.is_some_and(|text| text.contains(gate::ACCEPT_DELETION)),
-            Some(_) => {
-                let is_refused = |accepted| ground.judge(write, accepted).is_err();
-                accepted.is_some() && is_refused(None) && !is_refused(accepted)
-            }
-        };
         let awaited = || self.awaited(ground, policy, spec.as_deref());
-        let first = (!is_accepted).then(awaited).flatten()?;
+        let first = (!is_accepted(ground, write, accepted)).then(awaited).flatten()?;
         // A later wave waits for this one.
         let waits = spec.is_some() && self.waits_for(&first.key(), &policy.key());
         (!waits && !self.goes_round(ground, policy, &first)).then(|| first.key())
@@ -441,6 +433,15 @@ fn in_order(changes: &[Change]) -> Vec<((bool, Place), &Change)> {
     let mut all: Vec<_> = placed.collect();
     all.sort_by(|one, other| (one.0, &one.1.key).cmp(&(other.0, &other.1.key)));
     all
+}
+
+/// Returns whether what a write of a policy costs is accepted: whoever accepts the write accepts what it leaves behind.
+pub(super) fn is_accepted(ground: &Ground, write: &gate::Write, accepted: Option<&str>) -> bool {
+    if write.is_deletion() {
+        return accepted.is_some_and(|text| text.contains(gate::ACCEPT_DELETION));
+    }
+    let is_refused = |accepted| ground.judge(write, accepted).is_err();
+    accepted.is_some() && is_refused(None) && !is_refused(accepted)
 }
 
 /// What the gate makes of a planned change.

@@ -8,7 +8,7 @@ use serde::Deserialize;
 use serde_json::Value;
 
 use super::Sync;
-use super::gate::{Asked, POLICIES, Reach, get, policies_in};
+use super::gate::{Asked, POLICIES, Reach, accepted, get, is_accepted, policies_in};
 use crate::reconcile::intents::policies::{claimed_by, typed};
 use cutover_cluster::{self as cluster, KindState};
 use cutover_core::api::{PolicyName, SYNC_MANAGER};
@@ -188,12 +188,14 @@ impl Sync {
     }
 
     /// Returns whether the policy that one waits for waits for that one in turn, maybe by way of others, as when two exchange their
-    /// workloads: one of them has to let go first.
+    /// workloads: one of them has to let go first. One that an intent holds may not come for long, and one whose loss is accepted waits
+    /// for nothing.
     pub(super) fn goes_round(&self, ground: &Ground, policy: &PolicyName, first: &PolicyName) -> bool {
         let (mut seen, mut next) = (BTreeSet::new(), first.clone());
         while next != *policy {
             let entry = self.placed.objects.get(&next.key());
-            let spec = entry.and_then(|entry| self.as_applied(&next, entry));
+            let entry = entry.filter(|entry| !self.held.may_hold(&entry.key));
+            let spec = entry.and_then(|entry| self.waiting(ground, &next, entry));
             let after = spec.and_then(|spec| self.awaited(ground, &next, Some(&spec)));
             let after = after.filter(|after| !self.waits_for(&after.key(), &next.key()));
             match after {
@@ -202,6 +204,13 @@ impl Sync {
             }
         }
         true
+    }
+
+    /// Returns a policy of Git as it will be applied, unless what it costs is accepted.
+    fn waiting(&self, ground: &Ground, policy: &PolicyName, entry: &Entry) -> Option<PropagationSpec> {
+        let spec = self.as_applied(policy, entry)?;
+        let write = Write::Policy(policy.clone(), Some(Box::new(spec.clone())));
+        (!is_accepted(ground, &write, accepted(&entry.value()))).then_some(spec)
     }
 
     /// Returns the policy that places what is moved, as Git has it; of one that is not in Git, as it is. An error where that isn't what
