@@ -562,6 +562,16 @@ pub fn has_ended(migration: &Value) -> bool {
     phase_of(migration).is_terminal()
 }
 
+/// Returns the cluster to which a person gave a committed move's workload back, and which is the writer again: it ends when a placement
+/// keeps the workload there.
+pub fn returned_to(migration: &Value) -> Option<&str> {
+    let of = |field: &str| migration.pointer(&format!("/status/journal/{field}"))?.as_str();
+    let is_back = phase_of(migration) == Phase::RollingBack
+        && of("rollBack/fromPhase") == Some("Cleanup")
+        && of("rollBack/stage") == Some("Returned");
+    of("source").filter(|source| is_back && of("writer") == Some(source))
+}
+
 /// Returns whether a Migration brings the workload back to where it was.
 pub(super) fn is_rolling_back(migration: &Value) -> bool {
     phase_of(migration) == Phase::RollingBack

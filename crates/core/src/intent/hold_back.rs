@@ -494,16 +494,7 @@ impl<'a> Migration<'a> {
     /// Returns whether a placement that keeps the workload where it runs is all that it needs: it is committed, or a person gave the
     /// workload back to the source after that, and the source is the writer again. Another placement is held back by the gate.
     fn awaits_placement(&self) -> bool {
-        let of = |field: &str| text(self.object, &format!("/status/journal/{field}"));
-        match self.phase() {
-            Some(Phase::Cleanup) => true,
-            Some(Phase::RollingBack) => {
-                of("rollBack/fromPhase") == "Cleanup"
-                    && of("rollBack/stage") == "Returned"
-                    && of("writer") == of("source")
-            }
-            _ => false,
-        }
+        self.phase() == Some(Phase::Cleanup) || driven::returned_to(self.object).is_some()
     }
 
     /// Returns what it left unapplied when it ended.

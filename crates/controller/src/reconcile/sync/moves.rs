@@ -242,10 +242,12 @@ fn state_of(
     if let Some(there) = there.about(called).find(|one| !driven::has_ended(one)) {
         let key = driven::key_of(there).ok_or(NAMELESS)?;
         let is_ours = Driven::of(there).is_some_and(|driven| answers(&driven));
-        return if is_ours {
-            Ok(Some(key))
-        } else {
-            Err(format!("{key} comes first"))
+        return match driven::returned_to(there) {
+            _ if !is_ours => Err(format!("{key} comes first")),
+            Some(source) => Err(format!(
+                "{key} gives it back to {source}: push a placement that keeps it there"
+            )),
+            None => Ok(Some(key)),
         };
     }
     let mut ended = there.about(called).filter_map(Driven::of);

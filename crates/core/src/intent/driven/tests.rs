@@ -196,6 +196,28 @@ fn only_what_is_committed_and_offers_no_word_awaits_a_placement() {
 }
 
 #[test]
+fn only_what_a_person_gave_back_after_the_commit_waits_for_a_placement_at_the_source() {
+    let by = policy(&["west"], &["orders"]);
+    for (phase, from, stage, writer, returned) in [
+        ("RollingBack", "Cleanup", "Returned", "east", Some("east")),
+        ("RollingBack", "Cleanup", "Returned", "west", None),
+        ("RollingBack", "Cleanup", "Taken", "east", None),
+        ("RollingBack", "Verify", "Returned", "east", None),
+        ("RolledBack", "Cleanup", "Returned", "east", None),
+    ] {
+        let mut migration = set_off("one", "2026-01-01T00:00:00Z", &by);
+        migration["status"] = json!({"phase": phase, "journal": {
+            "source": "east", "writer": writer, "rollBack": {"fromPhase": from, "stage": stage},
+        }});
+        assert_eq!(
+            returned_to(&migration),
+            returned,
+            "{phase} {from} {stage} {writer}"
+        );
+    }
+}
+
+#[test]
 fn of_two_for_one_workload_the_committed_or_the_first_one_goes_on() {
     let by = policy(&["west"], &["orders"]);
     let first = set_off("one", "2026-01-01T00:00:00Z", &by);
