@@ -705,6 +705,7 @@ impl<K: Kind> Worker<K> {
             self.tell_of_refusal(&scene.intent, error);
         }
         let version = journaled?;
+        self.told_refusal = None;
         scene.raw["metadata"]["resourceVersion"] = version.as_str().into();
         scene.intent.meta_mut().resource_version = Some(version);
         *scene.intent.status_mut() = Some(status.clone());
