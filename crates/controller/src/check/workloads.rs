@@ -31,7 +31,7 @@ fn judged(profiles: &[WorkloadProfile], kinds: &BTreeMap<Gvk, usize>) -> Vec<Che
     let mut checks = Vec::new();
     let (mut known, mut unknown) = (Vec::new(), Vec::new());
     for (kind, count) in kinds {
-        if let Some(finding) = profile::ambiguous(profiles, None, kind) {
+        if let Some(finding) = profile::ambiguous(profiles, kind) {
             let check = Check::warning(NAME, finding.message);
             checks.push(check.fix(finding.hint.unwrap_or_default()));
             continue;

@@ -617,21 +617,30 @@ pub fn all_for<'a>(given: &'a [WorkloadProfile], kind: &Gvk) -> Result<Vec<&'a W
     Ok(own)
 }
 
-/// Returns the finding about a kind that several of those given are for, where an intent names none: nothing says which one is meant,
-/// and by another one than that a workload may be taken for stopped, or its state be left behind.
-pub fn ambiguous(given: &[WorkloadProfile], name: Option<&str>, kind: &Gvk) -> Option<Finding> {
+/// Returns the finding about a kind that several of those given are for: nothing says which one is meant, and by another one than that a
+/// workload may be taken for stopped, or its state be left behind.
+pub fn ambiguous(given: &[WorkloadProfile], kind: &Gvk) -> Option<Finding> {
     let own = given.iter().filter(|profile| is_for(profile, kind));
     let mut names: Vec<&str> = own
         .filter_map(|profile| profile.metadata.name.as_deref())
         .collect();
     names.sort_unstable();
-    (name.is_none() && names.len() > 1).then(|| {
+    (names.len() > 1).then(|| {
         Finding::new(
             AMBIGUOUS,
             format!("several WorkloadProfiles are for {kind}: {}", names.join(", ")),
-            "take the kind out of all but one of them, or name one in spec.profile",
+            "keep one profile for the kind: take it out of the others",
         )
     })
+}
+
+/// Returns the same for an intent that can name one in `spec.profile`, and names none.
+pub fn ambiguous_unnamed(given: &[WorkloadProfile], name: Option<&str>, kind: &Gvk) -> Option<Finding> {
+    let mut finding = ambiguous(given, kind).filter(|_| name.is_none())?;
+    let hint =
+        "keep one profile for the kind; or, where a file asks for the intent, name one in its spec.profile";
+    finding.hint = Some(hint.to_owned());
+    Some(finding)
 }
 
 fn is_for(profile: &WorkloadProfile, kind: &Gvk) -> bool {

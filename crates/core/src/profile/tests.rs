@@ -232,15 +232,17 @@ fn of_several_profiles_for_one_kind_the_first_by_name_is_found_in_whatever_order
     let (first, second) = (named("a", "FlinkDeployment"), named("b", "FlinkDeployment"));
     let kind = Gvk::new("flink.apache.org/v1beta1", "FlinkDeployment");
     let own = std::slice::from_ref(&first);
-    assert_eq!(
-        ambiguous(own, None, &kind),
-        None,
-        "the built-in one does not count"
-    );
+    assert_eq!(ambiguous(own, &kind), None, "the built-in one does not count");
     for given in [[first.clone(), second.clone()], [second, first.clone()]] {
-        let found = ambiguous(&given, None, &kind).unwrap();
+        let found = ambiguous(&given, &kind).unwrap();
         assert!(found.message.ends_with(": a, b"), "{}", found.message);
-        assert_eq!(ambiguous(&given, Some("b"), &kind), None);
+        assert!(
+            !found.hint.unwrap().contains("spec.profile"),
+            "not every intent has it"
+        );
+        let unnamed = ambiguous_unnamed(&given, None, &kind).unwrap();
+        assert!(unnamed.hint.unwrap().contains("spec.profile"));
+        assert_eq!(ambiguous_unnamed(&given, Some("b"), &kind), None);
         let name = |named| {
             find(&given, named, &kind)
                 .unwrap()

@@ -177,7 +177,7 @@ impl Operation<'_> {
         let spec = self.input.spec;
         let given = self.around().plane.profiles.get()?;
         let kind = spec.workload.gvk();
-        if let Some(finding) = profile::ambiguous(given, spec.profile.as_deref(), &kind) {
+        if let Some(finding) = profile::ambiguous_unnamed(given, spec.profile.as_deref(), &kind) {
             let reason = finding.message.clone();
             self.tell(finding)?;
             return Err(Interrupt::Wait(reason));

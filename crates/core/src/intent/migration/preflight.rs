@@ -370,7 +370,7 @@ impl Operation<'_> {
         let kind = spec.workload.gvk();
         let findings = &mut self.status.common.findings;
         findings.retain(|finding| finding.code != profile::AMBIGUOUS);
-        if let Some(finding) = profile::ambiguous(given, spec.profile.as_deref(), &kind) {
+        if let Some(finding) = profile::ambiguous_unnamed(given, spec.profile.as_deref(), &kind) {
             let reason = finding.message.clone();
             self.raise(finding);
             return Err(Interrupt::Wait(reason));

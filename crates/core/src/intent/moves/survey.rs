@@ -194,7 +194,7 @@ impl Kinds<'_> {
             return Ok(known.clone());
         }
         let unknown = |error: profile::Error| NotKnown(error.to_string());
-        let ambiguous = profile::ambiguous(self.profiles, None, kind);
+        let ambiguous = profile::ambiguous(self.profiles, kind);
         let found = match (
             ambiguous,
             profile::find(self.profiles, None, kind).map_err(unknown)?,

@@ -240,7 +240,7 @@ impl Operation<'_> {
         let given = self.snapshot().plane.profiles.get()?;
         let kind = spec.workload.gvk();
         let named = spec.strategy.profile.as_deref();
-        let ambiguous = profile::ambiguous(given, named, &kind);
+        let ambiguous = profile::ambiguous_unnamed(given, named, &kind);
         let found = profile::find(given, named, &kind)?.filter(|_| ambiguous.is_none());
         let Some(found) = found else {
             let finding = ambiguous.unwrap_or_else(|| {

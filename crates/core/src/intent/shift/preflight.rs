@@ -90,6 +90,7 @@ impl Operation<'_> {
                 "the workload is not scheduled to a cluster yet".to_owned(),
             ));
         }
+        self.has_one_profile()?;
         self.without_findings(template, binding)?;
         let from = Side::of(&spec.from);
         let listed: Vec<ClusterName> = binding.spec.clusters.iter().map(|one| one.name.clone()).collect();
@@ -123,6 +124,21 @@ impl Operation<'_> {
             "{all} replicas are ready, {amount} of them in {from}; {floor} must be at every moment"
         )];
         Ok(Next::Enter(Phase::Hold, evidence))
+    }
+
+    /// Several for one kind are waited for: it is settled when one of them has gone, as after a change of its name.
+    fn has_one_profile(&mut self) -> Result<(), Interrupt> {
+        let given = self.snapshot().plane.profiles.get()?;
+        let found = profile::ambiguous(given, &self.input.spec.workload.gvk());
+        let has_namespace = self.workload().namespace.is_some();
+        let findings = &mut self.status.common.findings;
+        findings.retain(|finding| finding.code != profile::AMBIGUOUS);
+        let Some(finding) = found.filter(|_| has_namespace) else {
+            return Ok(());
+        };
+        let reason = finding.message.clone();
+        findings.push(finding);
+        Err(Interrupt::Wait(reason))
     }
 
     /// Fails with every finding there is.
@@ -199,11 +215,6 @@ impl Operation<'_> {
                 "name a workload that has spec.replicas, such as a Deployment",
             ));
             return Ok(found);
-        }
-        // It is settled when one of them has gone, as after a change of its name.
-        let given = self.snapshot().plane.profiles.get()?;
-        if let Some(ambiguous) = profile::ambiguous(given, None, &spec.workload.gvk()) {
-            return Err(Interrupt::Wait(ambiguous.message));
         }
         let profile = self.profile()?;
         found.extend(two_writers(spec, profile.spec()));
