@@ -1,6 +1,7 @@
 //! Canaries of the scheduler barrier, where several intents wait for one at the same time.
 
-use std::collections::BTreeSet;
+use std::cell::RefCell;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use cutover::api::{OWN_NAMESPACE, Phase};
@@ -20,14 +21,23 @@ const JOBS: [&str; 4] = ["a", "b", "c", "d"];
 async fn intents_that_wait_for_the_scheduler_together_share_a_canary() {
     let (stage, _controller) = moving_behind(40).await;
     let fleet = &stage.fleet;
-    let mut used = BTreeSet::new();
+    // One that has ended says no more which it was.
+    let used = RefCell::new(BTreeMap::new());
+    let is_known = |fleet: &Fleet| {
+        for job in &stage.jobs {
+            if let Some(canary) = fleet.status(job)["journal"]["fence"]["barrier"]["canary"].as_str() {
+                used.borrow_mut().insert(job.clone(), canary.to_owned());
+            }
+        }
+        used.borrow().len() == stage.jobs.len()
+    };
+    fleet.until("each is past its barrier", is_known).await;
     for job in &stage.jobs {
         let ended = fleet.ended(job).await;
         assert_eq!(ended, Phase::Completed, "{:#}", fleet.status(job));
-        let barrier = &fleet.status(job)["journal"]["fence"]["barrier"];
-        used.insert(barrier["canary"].as_str().unwrap().to_owned());
     }
-    assert!(used.len() <= 3, "{used:?}");
+    let canaries_used: BTreeSet<String> = used.into_inner().into_values().collect();
+    assert!(canaries_used.len() <= 3, "{canaries_used:?}");
     assert_eq!(canaries(fleet), 0, "a canary is left");
     fleet.assert_one_writer();
 }
