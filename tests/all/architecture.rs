@@ -129,7 +129,7 @@ const KINDS: &[(&str, &[&str], usize)] = &[
             "intents/failover.rs",
             "cli/failover",
         ],
-        7,
+        6,
     ),
     (
         "Rollout",
@@ -141,7 +141,7 @@ const KINDS: &[(&str, &[&str], usize)] = &[
             "intents/rollout.rs",
             "cli/rollout",
         ],
-        13,
+        14,
     ),
     (
         "RolloutPolicy",
@@ -393,6 +393,7 @@ fn few_files_know_a_kind_by_its_name() {
         visit(&sources(name), &mut look);
     }
     visit(&root().join("src"), &mut look);
+    let mut wrong = Vec::new();
     for (kind, own, most) in KINDS {
         let names = ["", "Spec", "Status", "Phase", "Journal"].map(|part| format!("{kind}{part}"));
         let is_own = |file: &str| own.iter().chain(REGISTRY).any(|place| file.contains(place));
@@ -401,8 +402,11 @@ fn few_files_know_a_kind_by_its_name() {
             .filter(|(file, words)| !is_own(file) && names.iter().any(|name| words.contains(name)))
             .map(|(file, _)| file.as_str())
             .collect();
-        assert_eq!(elsewhere.len(), *most, "{kind} is named in {elsewhere:#?}");
+        if elsewhere.len() != *most {
+            wrong.push(format!("{kind}: {}, not {most}: {elsewhere:#?}", elsewhere.len()));
+        }
     }
+    assert!(wrong.is_empty(), "{}", wrong.join("\n"));
 }
 
 #[test]

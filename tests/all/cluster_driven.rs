@@ -385,45 +385,6 @@ async fn a_cordon_counts_where_it_is_listed() {
     stage.all_stayed();
 }
 
-/// Karmada would take all out of it at once, which is told; what is still there when a person approves leaves with its state.
-#[tokio::test]
-async fn a_cluster_that_is_deleted_is_emptied_and_what_it_may_cost_is_told() {
-    let stage = Stage::new(ASK).await;
-    stage.plane.server.delete(&CLUSTERS, None, stage.from);
-    assert!(!stage.cluster()["metadata"]["deletionTimestamp"].is_null());
-    stage.plane.run().await;
-    stage.plane.run().await;
-    let told = stage.problems().await;
-    assert!(
-        told.contains("shop/orders may lose its state") && told.contains("at once for its deletion at"),
-        "{told}"
-    );
-    let running = stage.plane.start();
-    until("it asks", || stage.waits_for_approval()).await;
-    let one = stage.evacuations()[0].clone();
-    let because = one["metadata"]["annotations"]["cutover.dev/because"]
-        .as_str()
-        .unwrap();
-    assert!(because.starts_with("its deletion at"), "{because}");
-    assert_eq!(one["spec"]["cluster"], stage.from);
-    stage.all_stayed();
-    let commands = Commands::of(&stage.world, &stage.plane).await;
-    let name = one["metadata"]["name"].as_str().unwrap();
-    commands.done(&format!("approve {name}")).await;
-    until("it has ended", || stage.phases() == ["Completed"]).await;
-    assert!(stage.all_run_in(stage.to()), "{}", stage.world.ledger());
-    stage.is_clean();
-    drop(running);
-
-    // Where a deletion is no cause, nothing is set off.
-    let stage = Stage::new("{mode: Auto, causes: [NoExecute]}").await;
-    stage.plane.server.delete(&CLUSTERS, None, stage.from);
-    stage.plane.run().await;
-    stage.plane.run().await;
-    assert!(stage.evacuations().is_empty());
-    stage.all_stayed();
-}
-
 #[tokio::test]
 async fn what_waits_for_a_person_is_told_with_its_time() {
     let stage = Stage::new(ASK).await;

@@ -321,7 +321,7 @@ async fn overtaken_in_cleanup(push: impl FnOnce(&Plane, &Revision)) -> (World, P
     until("it is committed", || phases(&plane) == ["Cleanup"]).await;
     push(&plane, &tip);
     until("the push is read", || is_read(&plane)).await;
-    drop(running);
+    running.stop().await;
     plane.refuse(&[]);
     (world, plane)
 }

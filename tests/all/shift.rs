@@ -441,7 +441,6 @@ async fn a_workload_that_several_profiles_are_for_is_left_alone_until_one_is() {
         .unwrap();
     stage.is("go", "Shifted").await;
     assert_eq!(stage.replicas(), [("east", 0), ("west", 2)]);
-    stage.assert_clean();
 }
 
 #[tokio::test(start_paused = true)]

@@ -89,8 +89,8 @@ impl Plane {
         let cancel = CancellationToken::new();
         let stop = cancel.clone();
         Running {
-            _task: tokio::spawn(async move { reconcile::run(options, stop).await.unwrap() }),
-            _stop: cancel.drop_guard(),
+            task: tokio::spawn(async move { reconcile::run(options, stop).await.unwrap() }),
+            stop: cancel.drop_guard(),
         }
     }
 
@@ -251,8 +251,17 @@ async fn run_with(repo: repo::Options, client: kube::Client) -> Result<Summary, 
 
 /// A reconciler at work; it ends when this is dropped.
 pub struct Running {
-    _task: JoinHandle<()>,
-    _stop: DropGuard,
+    task: JoinHandle<()>,
+    stop: DropGuard,
+}
+
+impl Running {
+    /// Stops it, and waits until it has let go of its directory.
+    pub async fn stop(self) {
+        let Self { task, stop } = self;
+        drop(stop);
+        task.await.unwrap();
+    }
 }
 
 pub const NAMESPACE: (&str, &str) = (

@@ -230,6 +230,10 @@ fn has_ended(profile: &Profile, template: &Value, binding: &ResourceBinding, fro
 /// What is to be done about something of which nothing runs.
 const BY_POLICY: &str = "its policy says in which clusters it is";
 
+#[expect(
+    clippy::too_many_lines,
+    reason = "one question after the other: the first answer counts"
+)]
 fn judge_one<'a>(
     binding: &'a ResourceBinding,
     from: &ClusterName,
