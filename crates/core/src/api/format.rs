@@ -74,7 +74,7 @@ mod tests {
 
     #[test]
     fn what_every_version_can_go_on_from_is_plain() {
-        let all = built_in().unwrap().into_iter();
+        let all = built_in().unwrap().iter();
         for builtin in all.filter(|builtin| !builtin.spec.recreate_for_handle) {
             let image = PatchOp::add("/spec/image", "orders:2.0");
             assert_eq!(of_attempt(&builtin.spec, [&image]), PLAIN_FORMAT);

@@ -589,7 +589,8 @@ fn the_pin_is_upheld_while_git_is_waited_for_before_a_source_is_created_again() 
 /// What the target has written since is taken along; of what the source has written a person is asked where it can still be seen.
 #[test]
 fn a_pin_that_is_removed_while_a_source_is_created_again_loses_nothing_unasked() {
-    let steps: [(&str, fn(&Sim) -> bool, bool); 7] = [
+    type Step = (&'static str, fn(&Sim) -> bool, bool);
+    let steps: [Step; 7] = [
         ("begun", is_listed, true),
         (
             "to be taken out",

@@ -171,7 +171,7 @@ fn a_copy_that_was_proved_stopped_stays_so_while_nothing_can_have_started_it() {
             copy["metadata"]["deletionTimestamp"] = json!("2026-01-01T00:00:00Z");
         }),
         ("not observed", |copy| {
-            copy["status"]["observedGeneration"] = json!(2)
+            copy["status"]["observedGeneration"] = json!(2);
         }),
         ("running, as its operator says", |copy| {
             copy["status"]["jobStatus"]["state"] = json!("RUNNING");
