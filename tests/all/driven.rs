@@ -526,6 +526,7 @@ async fn a_job_that_is_given_back_after_the_commit_gets_the_policy_that_keeps_it
 }
 
 /// One of the two is across, and the other one could not move: no placement keeps both.
+#[expect(clippy::too_many_lines, reason = "one story, told in order")]
 #[tokio::test]
 async fn where_another_workload_of_the_policy_has_stayed_it_waits_and_says_what_to_do() {
     let settings = settings(

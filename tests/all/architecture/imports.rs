@@ -179,7 +179,7 @@ fn reach<'a>(arrows: &BTreeMap<&'a str, BTreeSet<&'a str>>, from: &'a str) -> BT
 fn read(src: &Path, name: &Path, folder: &Path, module: Module, files: &mut BTreeMap<Module, File>) {
     let text = std::fs::read_to_string(src.join(name)).unwrap();
     let mut file = File::parse(&text);
-    file.name = name.to_str().unwrap().to_owned();
+    name.to_str().unwrap().clone_into(&mut file.name);
     for child in std::mem::take(&mut file.children) {
         let inside = folder.join(&child);
         let mut places = [folder.join(format!("{child}.rs")), inside.join("mod.rs")].into_iter();
