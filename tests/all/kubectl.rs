@@ -157,7 +157,7 @@ async fn get_prints_the_columns_of_crds_and_of_built_in_kinds() {
     let table = cluster.ok(&["get", "migrations"]).await;
     assert_eq!(
         without_age(&table)[0],
-        ["NAME", "WORKLOAD", "FROM", "TO", "PHASE", "AGE", "WAITING"]
+        ["NAME", "WORKLOAD", "FROM", "TO", "PHASE", "AGE"]
     );
     assert_eq!(without_age(&table)[1], ["orders-to-west", "orders", "west"]);
     let table = cluster.ok(&["get", "deploy", "web"]).await;
