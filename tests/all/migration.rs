@@ -488,6 +488,6 @@ async fn a_template_that_is_deleted_while_a_cluster_is_out_of_reach_ends_on_a_pe
     west.delete(&JOBS, Some("shop"), "orders", &options).unwrap();
     assert_eq!(fleet.ended("orders-to-west").await, Phase::Failed);
     let findings = fleet.status("orders-to-west")["findings"].to_string();
-    assert!(findings.contains("east was not looked at"), "{findings}");
+    assert!(findings.contains("east was not observed"), "{findings}");
     assert_eq!((fleet.count(&PINS), fleet.count(&CLAIMS)), (0, 0));
 }
