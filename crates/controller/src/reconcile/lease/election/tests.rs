@@ -67,7 +67,8 @@ fn who_reads_only_earlier_formats_does_not_lead_after_a_newer_version() {
         .get_mut(FORMAT)
         .unwrap();
     assert_eq!(*format, PLAIN_FORMAT.to_string());
-    for (left, seen) in [("3", 3), ("of another kind", u32::MAX)] {
+    let newer = STATUS_FORMAT + 1;
+    for (left, seen) in [(&*newer.to_string(), newer), ("of another kind", u32::MAX)] {
         let mut lease = server.lease.clone().unwrap();
         let annotations = lease.metadata.annotations.as_mut().unwrap();
         annotations.insert(FORMAT.to_owned(), left.to_owned());
