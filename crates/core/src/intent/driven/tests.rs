@@ -84,14 +84,8 @@ fn a_move_to_any_cluster_that_the_placement_leaves_open_is_the_one_that_is_calle
     assert!(!has_failed(&migration));
 }
 
-#[test]
-fn it_says_which_policy_takes_the_workload_up() {
-    let name = |name: &str| PolicyName {
-        namespace: None,
-        name: name.to_owned(),
-    };
-    let (gone, successor, by) = (name("gone"), name("rest"), policy(&["west"], &["orders"]));
-    let mut called = Called {
+fn orders_to_west(successor: Option<PolicyName>) -> Called {
+    Called {
         workload: WorkloadRef {
             api_version: "apps/v1".to_owned(),
             kind: "StatefulSet".to_owned(),
@@ -102,8 +96,18 @@ fn it_says_which_policy_takes_the_workload_up() {
         from: "east".into(),
         to: "west".into(),
         open: vec!["west".into()],
-        successor: Some(successor.clone()),
+        successor,
+    }
+}
+
+#[test]
+fn it_says_which_policy_takes_the_workload_up() {
+    let name = |name: &str| PolicyName {
+        namespace: None,
+        name: name.to_owned(),
     };
+    let (gone, successor, by) = (name("gone"), name("rest"), policy(&["west"], &["orders"]));
+    let mut called = orders_to_west(Some(successor.clone()));
     let cause = Cause {
         sync: "sync",
         policy: &gone,
@@ -133,19 +137,7 @@ fn it_notes_the_placement_that_its_policy_is_to_have() {
         namespace: Some("shop".to_owned()),
         name: "orders".to_owned(),
     };
-    let mut called = Called {
-        workload: WorkloadRef {
-            api_version: "apps/v1".to_owned(),
-            kind: "StatefulSet".to_owned(),
-            name: "orders".to_owned(),
-        },
-        namespace: "shop".to_owned(),
-        uid: String::new(),
-        from: "east".into(),
-        to: "west".into(),
-        open: vec!["west".into()],
-        successor: None,
-    };
+    let mut called = orders_to_west(None);
     let set_off = |called: &Called, wanted: &Value| {
         let cause = Cause {
             sync: "sync",
