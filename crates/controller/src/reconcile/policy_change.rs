@@ -28,7 +28,7 @@ pub(super) fn policy_change(change: &Change) -> Option<PolicyChange> {
         let policy: ClusterPropagationPolicy = serde_json::from_value(value).ok()?;
         Some(policy.spec.spec)
     };
-    // One that can't be understood is told as a change of an object, and no guess is made.
+    // One that can't be read is shown as a change of an object: its policy is not guessed.
     if change.after.is_some() && spec(&change.after).is_none() {
         return None;
     }

@@ -105,7 +105,7 @@ fn said(event: &Value) -> String {
     format!("{} {}: {}: {}", of.0, of.1, text("/reason"), text("/message"))
 }
 
-/// Returns the first line of what somebody else says, without secrets, and at most so many characters of it.
+/// Returns the first line of another client's text, without secrets, and at most so many characters of it.
 pub(super) fn shortened(text: &str, longest: usize) -> String {
     let text = redact::text(text);
     let line = text.trim().lines().next().unwrap_or_default();

@@ -51,7 +51,7 @@ impl Notice {
         }
     }
 
-    /// Returns whether a receiver with this filter is told of it.
+    /// Returns whether a receiver with this filter gets it.
     pub fn passes(&self, filter: &Filter) -> bool {
         let among =
             |wanted: &[String], found: &str| wanted.is_empty() || wanted.iter().any(|one| one == found);

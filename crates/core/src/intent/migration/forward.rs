@@ -476,7 +476,7 @@ impl Operation<'_> {
         Ok(stays.ok())
     }
 
-    /// Returns what is told of a source that stays stopped where its operator doesn't say so any more.
+    /// Returns the evidence that a source stays stopped although its operator no longer says so.
     fn not_confirmed(&self, source: &ClusterName) -> Result<Option<String>, Interrupt> {
         let Err(NotProved::No(why)) = self.inert(source)? else {
             return Ok(None);

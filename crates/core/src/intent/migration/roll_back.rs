@@ -452,7 +452,7 @@ impl Operation<'_> {
         self.enter_stage(RollBackStage::Kept)
     }
 
-    /// Returns whether the copy in a cluster ran, and would go on from its own state whatever it is told.
+    /// Returns whether the copy in a cluster ran, and would go on from its own state whatever handle it is given.
     fn keeps_its_own_state(&self, cluster: &ClusterName) -> Result<bool, Interrupt> {
         let profile = self.profile()?;
         let Some(copy) = self.snapshot().member(cluster)?.object.get()?.as_ref() else {

@@ -63,7 +63,7 @@ impl PinWrite {
         live: Option<&OverridePolicy>,
         authority: Authority<'_>,
     ) -> Result<Self, Unauthorized> {
-        // The same pin under another marker changes nobody's right to run.
+        // The same pin under another marker changes no copy's right to run.
         let renewed = live.is_some_and(|live| {
             let marker = marker_of(live).unwrap_or_default().to_owned();
             Pin {

@@ -83,7 +83,7 @@ impl Told {
         std::iter::once(self.suspended()).chain(self.end(well)).collect()
     }
 
-    /// Returns what is told of the Jobs of one name.
+    /// Returns what the status says of the Jobs of one name.
     fn replicated(&self, name: &str) -> Value {
         json!({
             "name": name, "ready": self.ready(), "active": self.active(), "failed": 0, "succeeded": 0,
