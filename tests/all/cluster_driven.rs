@@ -3,7 +3,7 @@
 
 use std::collections::BTreeSet;
 
-use cutover::sandbox::api::{Patch, Resource};
+use cutover::sandbox::api::{DeleteOptions, Patch, Resource};
 use cutover::sandbox::{World, WorldOptions};
 use serde_json::{Value, json};
 
@@ -162,6 +162,18 @@ impl Stage {
             self.evacuations().is_empty() && self.answer().is_none() && self.taints().is_empty()
         })
         .await;
+    }
+
+    /// Asks for the deletion of the cluster, as `karmadactl unjoin` does; returns why that is refused.
+    fn unjoined(&self) -> Result<(), String> {
+        let server = self.world.control_plane();
+        let gone = server.delete(&CLUSTERS, None, self.from, &DeleteOptions::default());
+        gone.map(|_| ()).map_err(|refusal| refusal.message)
+    }
+
+    fn is_protected(&self) -> bool {
+        let label = "resourcetemplate.karmada.io/deletion-protected";
+        self.cluster()["metadata"]["labels"][label] == "Always"
     }
 
     /// What the roles that come along have to allow for this: sync's other writes are the user's to allow.
@@ -383,6 +395,24 @@ async fn a_cordon_counts_where_it_is_listed() {
     stage.set_taints(json!([]));
     stage.is_forgotten().await;
     stage.all_stayed();
+}
+
+/// Karmada deletes all copies in a cluster together with its Cluster: there would be no time to move them.
+#[tokio::test]
+async fn the_deletion_of_a_cluster_is_refused_until_it_has_been_emptied() {
+    let stage = Stage::new(AUTO).await;
+    let _running = stage.plane.start();
+    until("it is protected", || stage.is_protected()).await;
+    let refused = stage.unjoined().unwrap_err();
+    assert!(refused.contains("This resource is protected"), "{refused}");
+    stage.all_stayed();
+    stage.taint();
+    until("it has ended", || stage.phases() == ["Completed"]).await;
+    until("it is not protected any more", || !stage.is_protected()).await;
+    assert!(stage.all_run_in(stage.to()), "{}", stage.world.ledger());
+    stage.is_clean();
+    assert_eq!(stage.unjoined(), Ok(()));
+    stage.note_rights();
 }
 
 #[tokio::test]

@@ -242,7 +242,8 @@ pub enum EvacuationsMode {
 pub enum EvacuationCause {
     /// A taint with the effect `NoExecute`, other than those of Karmada about the health of a cluster.
     NoExecute,
-    /// The Cluster is being deleted.
+    /// The Cluster is deleted. Karmada deletes everything in it at once, so that is refused until the cluster has been emptied for another
+    /// cause: cutover labels it `deletion-protected`.
     Deletion,
     /// The cluster is cordoned, as by `karmadactl cordon`. Karmada evicts nothing for that.
     Cordon,

@@ -4,6 +4,7 @@
 //! created, and says afterwards that it may begin. What is created late, by a process that has been replaced, does nothing.
 
 mod problems;
+mod protection;
 
 use std::collections::BTreeMap;
 
@@ -24,6 +25,7 @@ use cutover_karmada::name::{ClusterName, ObjectKey};
 use cutover_karmada::{Cluster, Placement, Taint, meta};
 use problems::may_be_evicted;
 pub use problems::{Problem, problems};
+pub use protection::protections;
 
 /// On a Cluster: which causes were answered, and by which Evacuation, as JSON.
 pub const ANSWER_ANNOTATION: &str = "cutover.dev/evacuation-answer";
@@ -71,7 +73,7 @@ pub struct View<'a> {
 /// What is to be done next.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Step {
-    /// A Cluster gets another answer, or none.
+    /// A Cluster gets another answer, or none, or it is protected from deletion, or no longer.
     Answer(Change),
     Create(Box<Value>),
     /// An Evacuation may begin, or is called off.
@@ -128,7 +130,9 @@ pub fn is_open(view: &View<'_>, problems: &[Problem]) -> bool {
         let answer = member.answer().and_then(Result::ok);
         let done = answer.filter(|answer| answer.created && answer.cluster == member.uid());
         let is_done = |cause: &String| done.as_ref().is_some_and(|done| done.causes.contains(cause));
-        !member.causes(&view.settings.causes).iter().all(is_done) || may_be_evicted(view, &member)
+        !member.causes(&view.settings.causes).iter().all(is_done)
+            || may_be_evicted(view, &member)
+            || protection::is_open(view, &member)
     };
     !problems.is_empty() || members.any(is_unanswered)
 }
@@ -150,10 +154,12 @@ pub fn signature(object: &Value) -> String {
         ANSWER_ANNOTATION,
         CLUSTER_ANNOTATION,
         OVERTAKEN_ANNOTATION,
+        protection::PROTECTED_ANNOTATION,
         SYNC_ANNOTATION,
         WAITS_ANNOTATION,
     ];
     digest(&json!([
+        protection::label(object),
         of("/metadata/uid"),
         of("/metadata/deletionTimestamp"),
         kept.map(|name| annotation(object, name)),

@@ -198,7 +198,10 @@ impl Sync {
                 sync,
                 now: Timestamp::now(),
             };
-            let steps = cluster_driven::steps(&view);
+            let mut steps = cluster_driven::steps(&view);
+            if steps.is_empty() {
+                steps = cluster_driven::protections(&view);
+            }
             let is_done = steps.is_empty();
             // What fails for one cluster keeps no other one waiting.
             let mut failed = Vec::new();

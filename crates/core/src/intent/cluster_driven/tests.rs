@@ -866,3 +866,79 @@ fn what_decides_changes_the_signature_and_nothing_else_does() {
     one["status"]["moves"] = json!([{"state": "Moving"}]);
     assert_ne!(signature(&one), before);
 }
+
+impl Plane {
+    /// Protects clusters from deletion, or no longer; returns whether the first one is.
+    fn protect(&mut self) -> bool {
+        for step in protections(&self.view()) {
+            self.take(step);
+        }
+        assert_eq!(protections(&self.view()), []);
+        self.is_protected()
+    }
+
+    fn is_protected(&self) -> bool {
+        protection::label(&self.clusters[0]) == Some("Always")
+    }
+}
+
+#[test]
+fn a_deletion_is_refused_until_the_cluster_has_been_emptied() {
+    let mut plane = Plane::new("{mode: Auto}");
+    assert!(plane.protect());
+    plane.taint(maintenance());
+    plane.settle();
+    assert!(plane.protect(), "a workload with state runs there");
+    assert!(plane.is_open(), "no change tells that nothing is left");
+    plane.workloads[0].clusters = vec![ClusterName::from("west")];
+    assert!(plane.protect(), "the Evacuation has not ended");
+    plane.is("Succeeded");
+    assert!(!plane.protect());
+    assert!(!plane.is_open());
+    plane.untaint();
+    plane.settle();
+    assert!(plane.protect(), "workloads may come again");
+}
+
+#[test]
+fn what_a_person_says_about_the_protection_stands() {
+    let mut plane = Plane::new("{mode: Ask}");
+    plane.protect();
+    plane.clusters[0]["metadata"]["labels"] = json!({});
+    assert!(!plane.protect(), "who removes it means to delete the Cluster");
+    let mut plane = Plane::new("{mode: Ask}");
+    plane.clusters[0]["metadata"]["labels"] = json!({"resourcetemplate.karmada.io/deletion-protected": "Always"});
+    plane.protect();
+    plane.settings = settings("{mode: Ask, causes: [NoExecute]}");
+    assert!(plane.protect(), "it is not cutover's label");
+    // A Cluster that was restored has the annotations of another one.
+    let mut plane = Plane::new("{mode: Ask}");
+    plane.clusters[0]["metadata"]["annotations"] = json!({"cutover.dev/deletion-protected": "uid-before s1"});
+    assert!(plane.protect());
+}
+
+#[test]
+fn only_where_a_deletion_is_a_cause_it_is_refused() {
+    let mut plane = Plane::new("{mode: Ask}");
+    assert!(plane.protect());
+    plane.sync = "another";
+    plane.settings = settings("{mode: Ask, causes: [NoExecute]}");
+    assert!(plane.protect(), "another sync asks for it");
+    plane.sync = "s1";
+    assert!(!plane.protect());
+    assert!(!Plane::new("{}").protect());
+    let mut plane = Plane::new("{mode: Ask}");
+    plane.clusters[0]["metadata"]["deletionTimestamp"] = json!(NOW);
+    assert!(!plane.protect(), "it is too late");
+}
+
+#[test]
+fn the_protection_of_a_cluster_changes_its_signature() {
+    let mut plane = Plane::new("{mode: Ask}");
+    let before = signature(&plane.clusters[0]);
+    plane.protect();
+    let protected = signature(&plane.clusters[0]);
+    assert_ne!(protected, before);
+    plane.clusters[0]["metadata"]["labels"] = json!({});
+    assert_ne!(signature(&plane.clusters[0]), protected);
+}
