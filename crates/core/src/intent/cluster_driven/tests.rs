@@ -892,7 +892,7 @@ fn a_deletion_is_refused_until_the_cluster_has_been_emptied() {
     assert!(plane.is_open(), "no change tells that nothing is left");
     plane.workloads[0].clusters = vec![ClusterName::from("west")];
     assert!(plane.protect(), "the Evacuation has not ended");
-    plane.is("Succeeded");
+    plane.is("Completed");
     assert!(!plane.protect());
     assert!(!plane.is_open());
     plane.untaint();
