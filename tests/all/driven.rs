@@ -8,7 +8,7 @@ use cutover::sandbox::karmada::Features;
 use cutover::sandbox::{World, WorldOptions};
 use serde_json::{Value, json};
 
-use crate::placement::{job, named, policy, runs, started};
+use crate::placement::{job, named, policy, runs, started, started_in};
 use crate::support::commands::Commands;
 use crate::support::fleet::opened;
 use crate::support::plane::{NAMESPACE, Plane, settings};
@@ -888,11 +888,13 @@ async fn another_order_of_affinities_moves_nothing_and_another_cluster_in_the_on
     has_moved(&world, &plane).await;
 }
 
+/// One of two clusters, of which the scheduler takes east.
+const EITHER: &str = "clusterAffinity: {clusterNames: [east, west]}, \
+     spreadConstraints: [{spreadByField: cluster, minGroups: 1, maxGroups: 1}]";
+
 /// The taint is tolerated until Git says otherwise: then Karmada's taint manager would evict the job.
 #[tokio::test]
 async fn a_toleration_that_goes_is_a_migration() {
-    const EITHER: &str = "clusterAffinity: {clusterNames: [east, west]}, \
-         spreadConstraints: [{spreadByField: cluster, minGroups: 1, maxGroups: 1}]";
     let settings = settings(AUTO);
     let tolerating = placed(&format!(
         "{{{EITHER}, clusterTolerations: [{{key: maintenance, operator: Exists, effect: NoExecute}}]}}"
@@ -911,6 +913,48 @@ async fn a_toleration_that_goes_is_a_migration() {
     })
     .await;
     has_moved(&world, &plane).await;
+}
+
+/// The job may stay in a tainted cluster for an hour; a push takes most of that time away, or all of it.
+#[tokio::test]
+async fn a_toleration_that_lasts_less_is_held_back_and_evicts_nothing() {
+    let (manual, auto) = (settings("- {name: main}"), settings(AUTO));
+    let tolerating = |seconds: u32| {
+        placed(&format!(
+            "{{{EITHER}, clusterTolerations: [{{key: maintenance, operator: Exists, effect: NoExecute, \
+             tolerationSeconds: {seconds}}}]}}"
+        ))
+    };
+    for less in [tolerating(60), placed(&format!("{{{EITHER}}}"))] {
+        let mut options = WorldOptions::fast();
+        options.features.no_execute_eviction = true;
+        let (world, plane) = started_in(options, &tolerating(3600), &[("cutover.yaml", &manual)]).await;
+        let taint = json!({"key": "maintenance", "effect": "NoExecute"});
+        patch_cluster(&plane, "east", json!({"spec": {"taints": [taint]}}));
+        plane.push(&[("policy.yaml", &less)]);
+        let told = problems(&plane).await;
+        let says = "would stop in east and start in west from nothing";
+        assert!(told.contains(says), "{told}");
+        let in_force = placement(&plane)["clusterTolerations"].clone();
+        assert_eq!(in_force[0]["tolerationSeconds"], 3600);
+        has_stayed(&world, &plane);
+        is_not_evicted(&plane);
+        plane.push(&[("cutover.yaml", &auto)]);
+        let _running = plane.start();
+        until("the policy is in force", || {
+            placement(&plane)["clusterTolerations"] != in_force
+        })
+        .await;
+        has_moved(&world, &plane).await;
+        is_not_evicted(&plane);
+    }
+}
+
+/// Karmada has taken the job out of no cluster by itself.
+fn is_not_evicted(plane: &Plane) {
+    let binding = plane.get(&BINDINGS, Some("shop"), "orders-flinkdeployment");
+    let tasks = binding.unwrap()["spec"].get("gracefulEvictionTasks").cloned();
+    assert_eq!(tasks, None);
 }
 
 /// The branch is where it was, as if nobody had asked for anything: no commit says so.

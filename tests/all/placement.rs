@@ -62,7 +62,12 @@ spec:
 
 /// `orders` runs in east, the only cluster that the policy names.
 pub async fn started(policy: &str, more: &[(&str, &str)]) -> (World, Plane) {
-    let world = World::start(WorldOptions::fast());
+    started_in(WorldOptions::fast(), policy, more).await
+}
+
+/// The same, in a world of some other kind.
+pub async fn started_in(options: WorldOptions, policy: &str, more: &[(&str, &str)]) -> (World, Plane) {
+    let world = World::start(options);
     let job = job("orders");
     let mut all = vec![NAMESPACE, ("policy.yaml", policy), ("job.yaml", &job)];
     all.extend(more);

@@ -175,6 +175,15 @@ impl Placement {
         first.is_some_and(|toleration| toleration.toleration_seconds.is_none())
     }
 
+    /// Returns for how many seconds Karmada's taint manager leaves a workload in a cluster with a taint: none where no toleration
+    /// matches it, and [`i64::MAX`] where it is tolerated without a limit of time.
+    pub fn tolerated_seconds(&self, taint: &Taint) -> i64 {
+        let toleration = self.toleration_of(taint);
+        toleration.map_or(0, |toleration| {
+            toleration.toleration_seconds.unwrap_or(i64::MAX).max(0)
+        })
+    }
+
     /// Returns the toleration that Karmada's taint manager goes by for a taint.
     pub fn toleration_of(&self, taint: &Taint) -> Option<&Toleration> {
         let mut tolerations = self.cluster_tolerations.iter();

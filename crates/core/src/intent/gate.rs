@@ -20,7 +20,7 @@ use crate::api::{AppliesTo, GROUP, PolicyName, WorkloadProfile};
 use crate::config::UnknownKinds;
 use crate::profile;
 use cutover_karmada::name::{ClusterName, GroupKind, Gvk, ObjectKey};
-use cutover_karmada::{Cluster, ClusterAffinity, Placement, PropagationSpec, ResourceBinding};
+use cutover_karmada::{Cluster, ClusterAffinity, Placement, PropagationSpec, ResourceBinding, Taint};
 use governing::selects;
 pub use governing::{Preemption, Selecting};
 
@@ -620,11 +620,16 @@ impl Ground {
         then: &Self,
     ) -> Option<Loss> {
         let before = self.fate(spec, tenant);
-        let evicts = |cluster: &Cluster| spec.placement.evicted_by(cluster).is_some();
-        let was_evicted = self.clusters.get(name).is_some_and(evicts);
-        let is_evicted = tenant.clusters().contains(name) && cluster.is_some_and(evicts) && !was_evicted;
+        let evicts = |after: &Cluster| evicts_sooner(&spec.placement, self.clusters.get(name), after);
+        let is_evicted = tenant.clusters().contains(name) && cluster.is_some_and(evicts);
         let after = match then.fate(spec, tenant) {
-            moves @ Some(Fate::Moves { .. }) => moves,
+            Some(Fate::Moves { mut stops, starts }) => {
+                if is_evicted && !stops.contains(name) {
+                    stops.push(name.clone());
+                    stops.sort();
+                }
+                Some(Fate::Moves { stops, starts })
+            }
             _ if is_evicted => Some(Fate::Moves {
                 stops: vec![name.clone()],
                 starts: then.others_that_fit(spec, tenant),
@@ -632,7 +637,7 @@ impl Ground {
             other => other,
         };
         // What is so already, or can't be told already, isn't this write's doing.
-        let fate = after.filter(|after| before.as_ref() != Some(after))?;
+        let fate = after.filter(|after| is_evicted || before.as_ref() != Some(after))?;
         let placement = serde_json::to_value(&spec.placement).unwrap_or_default();
         Some(tenant.loses(fate, placement))
     }
@@ -768,13 +773,8 @@ impl Ground {
             .map(|(name, _)| name)
             .collect();
         let evicted = |name: &&ClusterName| {
-            let taint = self
-                .clusters
-                .get(*name)
-                .and_then(|cluster| placement.evicted_by(cluster));
-            let before = binding.placement.as_ref();
-            // It is evicted for it already otherwise.
-            taint.is_some_and(|taint| before.is_none_or(|before| before.tolerates_for_ever(taint)))
+            let cluster = self.clusters.get(*name);
+            cluster.is_some_and(|cluster| tolerates_less(placement, binding.placement.as_ref(), cluster))
         };
         let names = |names: &mut dyn Iterator<Item = &ClusterName>| names.cloned().collect::<Vec<_>>();
         let stops = names(
@@ -907,6 +907,40 @@ fn affinity<'a>(
         return Err("its policy has overflow affinities");
     }
     Ok(Some(&term.affinity))
+}
+
+/// Returns the taints for which Karmada's taint manager evicts what doesn't tolerate them.
+fn no_execute(cluster: &Cluster) -> impl Iterator<Item = &Taint> {
+    let taints = cluster.spec.taints.iter();
+    taints.filter(|taint| taint.effect == "NoExecute")
+}
+
+/// Returns whether a placement tolerates a taint of a cluster for less time than the one `before` it. How much of that time has passed
+/// makes no difference.
+fn tolerates_less(placement: &Placement, before: Option<&Placement>, cluster: &Cluster) -> bool {
+    // Where none is known, there may have been no limit.
+    let until_now = |taint: &Taint| before.map_or(i64::MAX, |before| before.tolerated_seconds(taint));
+    no_execute(cluster).any(|taint| placement.tolerated_seconds(taint) < until_now(taint))
+}
+
+/// Returns whether Karmada evicts what is placed like this from a cluster that becomes another one, and didn't before, or not as soon.
+fn evicts_sooner(placement: &Placement, before: Option<&Cluster>, after: &Cluster) -> bool {
+    let added = |taint: &Taint| Some(taint.time_added.as_ref()?.0.as_second());
+    let is_as_soon = |old: &Taint, new: &Taint| {
+        let (old_seconds, new_seconds) = (placement.tolerated_seconds(old), placement.tolerated_seconds(new));
+        let is_over_first = match (added(old), added(new)) {
+            // It begins to count when it is applied.
+            (_, None) => old_seconds <= new_seconds,
+            (Some(old), Some(new)) => old.saturating_add(old_seconds) <= new.saturating_add(new_seconds),
+            (None, Some(_)) => false,
+        };
+        old_seconds == 0 || is_over_first
+    };
+    let is_new = |new: &Taint| {
+        let mut old = before.into_iter().flat_map(no_execute);
+        !old.any(|old| is_as_soon(old, new))
+    };
+    no_execute(after).any(|taint| !placement.tolerates_for_ever(taint) && is_new(taint))
 }
 
 fn set_labels(template: &mut Value, labels: &BTreeMap<String, String>) {

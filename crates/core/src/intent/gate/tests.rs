@@ -199,20 +199,129 @@ fn what_two_clusters_run_keeps_both() {
     );
 }
 
+/// One of east and west, with some tolerations.
+fn tolerating(tolerations: &Value) -> Value {
+    let mut placement = one_of(&["east", "west"]);
+    json_patch::merge(&mut placement, &json!({"clusterTolerations": tolerations}));
+    placement
+}
+
+/// A toleration of taints with a key, for some seconds.
+fn tolerates(key: &str, seconds: Option<i64>) -> Value {
+    let mut toleration = json!({"key": key, "operator": "Exists"});
+    if let Some(seconds) = seconds {
+        toleration["tolerationSeconds"] = json!(seconds);
+    }
+    toleration
+}
+
 #[test]
-fn a_toleration_that_goes_lets_karmada_evict() {
-    let tolerating = |tolerations: Value| {
-        let mut placement = one_of(&["east", "west"]);
-        json_patch::merge(&mut placement, &json!({"clusterTolerations": tolerations}));
-        placement
-    };
-    let mut ground = ground(tolerating(json!([{"operator": "Exists"}])), &["east"]);
+fn a_toleration_that_lasts_less_lets_karmada_evict_sooner() {
+    let down = |seconds: i64| tolerates("down", Some(seconds));
+    let (always, other) = (tolerates("down", None), tolerates("other", Some(60)));
+    let stops = format!("{ORDERS} would stop in east and start in west from nothing");
+    let taint = |key: &str, effect: &str| json!({"key": key, "effect": effect});
+    for (before, after, is_less) in [
+        (json!([always]), json!([]), true),
+        (json!([always]), json!([down(3600)]), true),
+        (json!([down(3600)]), json!([]), true),
+        (json!([down(3600)]), json!([down(60)]), true),
+        (json!([down(3600)]), json!([down(3599)]), true),
+        // The first one that matches counts.
+        (json!([down(3600)]), json!([down(60), always]), true),
+        (json!([down(60), always]), json!([down(60)]), false),
+        (json!([down(3600)]), json!([down(3600), always]), false),
+        (json!([down(3600)]), json!([down(7200)]), false),
+        (json!([down(3600)]), json!([always]), false),
+        (json!([down(0)]), json!([]), false),
+        (json!([down(-1)]), json!([down(0)]), false),
+        (json!([]), json!([down(60)]), false),
+        // Of the two taints that are there, each counts.
+        (json!([down(60), other]), json!([down(60)]), true),
+        (json!([down(60), other]), json!([other, down(60)]), false),
+    ] {
+        let with = |effect: &str, before: &Value| {
+            let mut ground = ground(tolerating(before), &["east"]);
+            let taints = json!({"spec": {"taints": [taint("down", effect), taint("other", effect)]}});
+            ground.clusters.extend([cluster("east", taints)]);
+            ground
+        };
+        let held = change(&mut with("NoExecute", &before), tolerating(&after)).err();
+        assert_eq!(held, is_less.then(|| stops.clone()), "{before} becomes {after}");
+        // What does not evict, and what is not there.
+        let passed = Ok(Doubts::default());
+        let mut open = ground(tolerating(&before), &["east"]);
+        assert_eq!(change(&mut open, tolerating(&after)), passed, "{after}");
+        assert_eq!(
+            change(&mut with("NoSchedule", &before), tolerating(&after)),
+            passed,
+            "{after}"
+        );
+    }
+}
+
+#[test]
+fn a_placement_of_which_no_earlier_one_is_known_may_have_tolerated_more() {
+    let mut ground = ground(tolerating(&json!([])), &["east"]);
     let taint = json!({"spec": {"taints": [{"key": "down", "effect": "NoExecute"}]}});
     ground.clusters.extend([cluster("east", taint)]);
-    assert_eq!(
-        change(&mut ground, tolerating(json!([]))).unwrap_err(),
-        format!("{ORDERS} would stop in east and start in west from nothing")
+    ground.tenants[0].binding.spec.placement = None;
+    let limited = json!([tolerates("down", Some(3600))]);
+    assert!(change(&mut ground, tolerating(&limited)).is_err());
+    let always = json!([tolerates("down", None)]);
+    assert_eq!(change(&mut ground, tolerating(&always)), Ok(Doubts::default()));
+}
+
+/// The taint of east is tolerated for an hour, since four minutes past three.
+#[test]
+fn a_taint_that_evicts_sooner_than_those_that_are_there_is_held_back() {
+    let tolerations = json!([
+        tolerates("hour", Some(3600)),
+        tolerates("day", Some(86_400)),
+        tolerates("minute", Some(60)),
+        tolerates("always", None),
+    ]);
+    let taint = |key: &str, added: &str| {
+        let mut taint = json!({"key": key, "effect": "NoExecute"});
+        if !added.is_empty() {
+            taint["timeAdded"] = json!(format!("2026-01-02T{added}:00Z"));
+        }
+        taint
+    };
+    let (hour, stops) = (
+        taint("hour", "03:04"),
+        format!("{ORDERS} would stop in east and start in west from nothing"),
     );
+    let mut start = ground(tolerating(&tolerations), &["east"]);
+    let tainted = |taints: Value| cluster("east", json!({"spec": {"taints": taints}}));
+    start.clusters.extend([tainted(json!([hour]))]);
+    for (taints, is_sooner) in [
+        (json!([hour]), false),
+        (json!([]), false),
+        (json!([taint("hour", "")]), false),
+        (json!([taint("hour", "03:05")]), false),
+        (json!([taint("hour", "03:03")]), true),
+        (json!([taint("day", "")]), false),
+        (json!([taint("day", "03:03")]), false),
+        (json!([taint("minute", "04:02")]), true),
+        (json!([taint("minute", "04:03")]), false),
+        (json!([hour, taint("day", "")]), false),
+        (json!([hour, taint("always", "03:03")]), false),
+        (json!([hour, taint("minute", "")]), true),
+        (json!([hour, taint("unknown", "")]), true),
+    ] {
+        let (name, changed) = tainted(taints.clone());
+        let write = Write::Cluster(name, Some(Box::new(changed)));
+        let held = start.judge(&write, None).err().map(|refusal| refusal.to_string());
+        assert_eq!(held, is_sooner.then(|| stops.clone()), "{taints}");
+    }
+    // It is evicted at once already.
+    start
+        .clusters
+        .extend([tainted(json!([taint("unknown", "03:04")]))]);
+    let (name, changed) = tainted(json!([taint("another", "03:03")]));
+    let write = Write::Cluster(name, Some(Box::new(changed)));
+    assert_eq!(start.judge(&write, None), Ok(Doubts::default()));
 }
 
 #[test]
@@ -229,6 +338,12 @@ fn what_is_in_hand_may_be_placed_where_its_intent_lets_it_run_and_nowhere_else()
     let mut committed = ground(one_of(&["west"]), &["east"]);
     committed.tenants[0].in_hand = Some(vec![ClusterName::new("west")]);
     assert!(committed.pass(&taint, None).is_err());
+    // The policy, which it waits for, would take it to east in any case.
+    let refusal = held.judge(&taint, None).unwrap_err();
+    assert_eq!(
+        refusal.to_string(),
+        format!("{ORDERS} would stop in west and start in east from nothing")
+    );
     assert_eq!(change(&mut held, one_of(&["west"])), Ok(Doubts::default()));
     // Its intent names the group of affinities that it waits for.
     let group = |name: &str, cluster: &str| json!({"affinityName": name, "clusterNames": [cluster]});
