@@ -962,7 +962,7 @@ fn loss_digest(write: &Write, losses: &[Loss]) -> String {
             name,
             cluster
                 .as_ref()
-                .map(|cluster| (&cluster.metadata.labels, &cluster.spec.taints))
+                .map(|cluster| (&cluster.metadata.labels, untimed(&cluster.spec.taints)))
         ]),
         Write::Profile(name, profile) => {
             json!([
@@ -979,6 +979,15 @@ fn loss_digest(write: &Write, losses: &[Loss]) -> String {
     let mut digest = digest(&json!([what, losses]));
     digest.truncate(DIGITS);
     digest
+}
+
+/// Returns taints without their times. Karmada fills in when a taint is added, in a dry run too: it is another time in the next one.
+fn untimed(taints: &[Taint]) -> Vec<Taint> {
+    let mut taints = taints.to_vec();
+    for taint in &mut taints {
+        taint.time_added = None;
+    }
+    taints
 }
 
 #[cfg(test)]

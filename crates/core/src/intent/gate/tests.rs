@@ -1015,6 +1015,24 @@ fn a_cluster_that_a_policy_would_not_choose_any_more_or_that_evicts_is_a_policys
     assert!(start().pass(&gone, None).is_err());
 }
 
+/// Karmada notes on a taint when it came, with a dry run as well: what accepts it has to be the same a minute later.
+#[test]
+fn the_loss_by_a_taint_is_accepted_whenever_it_is_applied() {
+    let mut start = ground(one_of(&["east", "west"]), &["east"]);
+    let taint = |key: &str, minute: u32| {
+        let added = format!("2026-01-02T03:{minute:02}:00Z");
+        let taint = json!({"key": key, "effect": "NoExecute", "timeAdded": added});
+        let (name, cluster) = cluster("east", json!({"spec": {"taints": [taint]}}));
+        Write::Cluster(name, Some(Box::new(cluster)))
+    };
+    let digest = start.judge(&taint("broken", 4), None).unwrap_err().digest;
+    assert!(start.judge(&taint("other", 5), Some(&digest)).is_err());
+    assert_eq!(
+        start.pass(&taint("broken", 5), Some(&digest)),
+        Ok(Doubts::default())
+    );
+}
+
 #[test]
 fn what_no_profile_speaks_of_is_told_and_holds_nothing_back() {
     let mut ground = ground(all_of(&["east"]), &["east"]);
