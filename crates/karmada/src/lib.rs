@@ -39,8 +39,8 @@ pub use placement::{
 };
 pub use policy::{
     ApplicationFailover, ClusterFailover, ClusterPropagationPolicy, ClusterPropagationPolicySpec,
-    DecisionConditions, DispatchSuspension, Failover, PropagationPolicy, PropagationSpec, PurgeMode,
-    StatePreservation, StateRule, SuspendedClusters,
+    DEFAULT_SCHEDULER, DecisionConditions, DispatchSuspension, Failover, PropagationPolicy, PropagationSpec,
+    PurgeMode, StatePreservation, StateRule, SuspendedClusters,
 };
 pub use resources::{Amounts, Capacity, Need};
 pub use schema::crds;

@@ -73,8 +73,11 @@ pub(super) fn abort() -> String {
     "Abort".to_owned()
 }
 
+/// The scheduler of Karmada, which an empty name means, too.
+pub const DEFAULT_SCHEDULER: &str = "default-scheduler";
+
 fn default_scheduler() -> String {
-    "default-scheduler".to_owned()
+    DEFAULT_SCHEDULER.to_owned()
 }
 
 #[derive(CustomResource, Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]

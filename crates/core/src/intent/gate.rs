@@ -20,7 +20,9 @@ use crate::api::{AppliesTo, GROUP, PolicyName, WorkloadProfile};
 use crate::config::UnknownKinds;
 use crate::profile;
 use cutover_karmada::name::{ClusterName, GroupKind, Gvk, ObjectKey};
-use cutover_karmada::{Cluster, ClusterAffinity, Placement, PropagationSpec, ResourceBinding, Taint};
+use cutover_karmada::{
+    Cluster, ClusterAffinity, DEFAULT_SCHEDULER, Placement, PropagationSpec, ResourceBinding, Taint,
+};
 use governing::selects;
 pub use governing::{Preemption, Selecting};
 
@@ -233,6 +235,8 @@ pub struct Loss {
     clusters: Vec<ClusterName>,
     /// What would place it, as JSON; nothing where it ends.
     pub(crate) placement: Value,
+    /// The scheduler that would go by that, where it isn't Karmada's own.
+    scheduler: Option<String>,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -549,15 +553,13 @@ impl Ground {
         };
         let forgotten = self.tenants.iter().filter(|tenant| is_forgotten(tenant));
         forgotten
-            .map(|tenant| tenant.loses(Fate::Forgotten, Value::Null))
+            .map(|tenant| tenant.loses(Fate::Forgotten, None))
             .collect()
     }
 
     fn ending(&self, which: impl Fn(&Tenant) -> bool) -> Vec<Loss> {
         let ending = self.tenants.iter().filter(|tenant| which(tenant));
-        ending
-            .map(|tenant| tenant.loses(Fate::Ends, Value::Null))
-            .collect()
+        ending.map(|tenant| tenant.loses(Fate::Ends, None)).collect()
     }
 
     /// Returns what is lost when a policy becomes another one, or goes.
@@ -638,8 +640,7 @@ impl Ground {
         };
         // What is so already, or can't be told already, isn't this write's doing.
         let fate = after.filter(|after| is_evicted || before.as_ref() != Some(after))?;
-        let placement = serde_json::to_value(&spec.placement).unwrap_or_default();
-        Some(tenant.loses(fate, placement))
+        Some(tenant.loses(fate, Some(spec)))
     }
 
     /// Returns the clusters that a placement would take beside those that a workload is in.
@@ -677,17 +678,19 @@ impl Ground {
         tenant: &Tenant,
     ) -> Option<Loss> {
         // Without a policy a binding stays as it is.
-        let then = then?;
-        let same = now.is_some_and(|now| now.placement == then.placement);
+        let (then, binding) = (then?, &tenant.binding.spec);
+        let is_same = |placement: Option<&Placement>, by: &str| {
+            placement == Some(&then.placement) && scheduler(by) == scheduler(&then.scheduler_name)
+        };
+        let is_in_force = now.is_some_and(|now| is_same(Some(&now.placement), &now.scheduler_name));
         // What is in hand waits for a placement that keeps it, and that may be on its way to the binding.
         let is_applied =
-            tenant.in_hand.is_none() && tenant.binding.spec.placement.as_ref() == Some(&then.placement);
-        if same || is_applied {
+            tenant.in_hand.is_none() && is_same(binding.placement.as_ref(), &binding.scheduler_name);
+        if is_in_force || is_applied {
             return None;
         }
         let fate = self.fate(then, tenant)?;
-        let placement = serde_json::to_value(&then.placement).unwrap_or_default();
-        Some(tenant.loses(fate, placement))
+        Some(tenant.loses(fate, Some(then)))
     }
 
     /// Returns a policy that places a workload of which it isn't known which one has it.
@@ -750,7 +753,7 @@ impl Ground {
         if here.is_empty() {
             return unclear("an intent has claimed it, and lets it run in no cluster now");
         }
-        if !binding.scheduler_name.is_empty() && spec.scheduler_name != binding.scheduler_name {
+        if scheduler(&spec.scheduler_name) != scheduler(&binding.scheduler_name) {
             return unclear("another scheduler would place it");
         }
         if let Some(missing) = here.iter().find(|name| !self.clusters.contains_key(**name)) {
@@ -874,16 +877,27 @@ impl Ground {
 }
 
 impl Tenant {
-    fn loses(&self, fate: Fate, placement: Value) -> Loss {
+    /// Returns what becomes of it `by` the policy that would place it.
+    fn loses(&self, fate: Fate, by: Option<&PropagationSpec>) -> Loss {
+        let placement = by.map(|by| serde_json::to_value(&by.placement).unwrap_or_default());
+        let other = by.map(|by| scheduler(&by.scheduler_name));
         Loss {
             workload: self.workload.clone(),
             fate,
             state: self.state,
             is_single: self.in_hand.is_some() || self.binding.spec.clusters.len() == 1,
             clusters: self.clusters().into_iter().cloned().collect(),
-            placement,
+            placement: placement.unwrap_or_default(),
+            scheduler: other
+                .filter(|other| *other != DEFAULT_SCHEDULER)
+                .map(str::to_owned),
         }
     }
+}
+
+/// Returns the name of the scheduler that a policy or a binding means.
+const fn scheduler(name: &str) -> &str {
+    if name.is_empty() { DEFAULT_SCHEDULER } else { name }
 }
 
 /// Returns the affinity that the scheduler would go by.
@@ -972,10 +986,13 @@ fn loss_digest(write: &Write, losses: &[Loss]) -> String {
             ])
         }
     };
-    let losses: Vec<Value> = losses
-        .iter()
-        .map(|loss| json!([loss.workload.to_string(), loss.clusters, loss.placement]))
-        .collect();
+    let each = |loss: &Loss| {
+        let (workload, clusters) = (json!(loss.workload.to_string()), json!(loss.clusters));
+        let scheduler = loss.scheduler.iter().map(|scheduler| json!(scheduler));
+        let parts = [workload, clusters, loss.placement.clone()];
+        parts.into_iter().chain(scheduler).collect::<Value>()
+    };
+    let losses: Vec<Value> = losses.iter().map(each).collect();
     let mut digest = digest(&json!([what, losses]));
     digest.truncate(DIGITS);
     digest

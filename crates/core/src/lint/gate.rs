@@ -329,6 +329,11 @@ fn tenants(before: Revision<'_>, ground: &Ground, after: Revision<'_>) -> Vec<(T
         places.is_certain &= state == State::Kept;
         tenant.state = state;
         tenant.binding.spec.placement = Some(spec.placement.clone());
+        tenant
+            .binding
+            .spec
+            .scheduler_name
+            .clone_from(&spec.scheduler_name);
         tenant.owner = Some(owner.clone());
         tenants.push((tenant, places));
     }

@@ -325,6 +325,57 @@ fn a_taint_that_evicts_sooner_than_those_that_are_there_is_held_back() {
 }
 
 #[test]
+fn another_scheduler_may_place_it_elsewhere_whatever_the_placement_says() {
+    let by = |scheduler: &str, clusters: &[&str]| {
+        policy_with(one_of(clusters), json!({"schedulerName": scheduler}))
+    };
+    let write = |spec: PropagationSpec| Write::Policy(policy_name("orders"), Some(Box::new(spec)));
+    let unclear =
+        format!("it is not known whether {ORDERS} would stay in east: another scheduler would place it");
+    for (live, bound, then, is_held) in [
+        ("default-scheduler", "default-scheduler", "volcano", true),
+        ("default-scheduler", "", "volcano", true),
+        ("volcano", "volcano", "default-scheduler", true),
+        ("volcano", "volcano", "", true),
+        ("default-scheduler", "default-scheduler", "", false),
+        ("default-scheduler", "", "default-scheduler", false),
+        ("volcano", "volcano", "volcano", false),
+        // It is on its way to the binding, or has come there by another policy.
+        ("volcano", "default-scheduler", "volcano", false),
+        ("default-scheduler", "volcano", "volcano", false),
+    ] {
+        let mut ground = ground(one_of(&["east"]), &["east"]);
+        ground.policies.insert(policy_name("orders"), by(live, &["east"]));
+        ground.tenants[0].binding.spec.scheduler_name = bound.to_owned();
+        let held = ground.judge(&write(by(then, &["east"])), None).err();
+        let held = held.map(|refusal| refusal.to_string());
+        assert_eq!(
+            held,
+            is_held.then(|| unclear.clone()),
+            "{live}, {bound} becomes {then}"
+        );
+    }
+    // One is accepted, and no other one.
+    let mut start = ground(one_of(&["east"]), &["east"]);
+    let digest = start
+        .judge(&write(by("volcano", &["east"])), None)
+        .unwrap_err()
+        .digest;
+    assert!(
+        start
+            .judge(&write(by("another", &["east"])), Some(&digest))
+            .is_err()
+    );
+    assert!(
+        start
+            .judge(&write(by("volcano", &["west"])), Some(&digest))
+            .is_err()
+    );
+    let accepted = start.pass(&write(by("volcano", &["east"])), Some(&digest));
+    assert_eq!(accepted, Ok(Doubts::default()));
+}
+
+#[test]
 fn what_is_in_hand_may_be_placed_where_its_intent_lets_it_run_and_nowhere_else() {
     let mut held = ground(one_of(&["east"]), &["east"]);
     held.tenants[0].in_hand = Some(vec![ClusterName::new("west")]);

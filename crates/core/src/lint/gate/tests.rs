@@ -121,6 +121,23 @@ fn where_files_do_not_say_in_which_cluster_it_runs_that_is_what_is_told() {
 }
 
 #[test]
+fn another_scheduler_may_place_it_elsewhere() {
+    let by = |scheduler: &str| {
+        one_of("east").replace(
+            "  placement:",
+            &format!("  schedulerName: {scheduler}\n  placement:"),
+        )
+    };
+    let says = "warning: PropagationPolicy shop/orders: files do not tell where FlinkDeployment shop/orders runs; if not elsewhere, \
+                it is not known whether FlinkDeployment shop/orders would stay in east: another scheduler would place it";
+    assert_eq!(changed(&one_of("east"), &by("volcano")), [says]);
+    assert_eq!(changed(&by("volcano"), &one_of("east")), [says]);
+    assert_eq!(changed(&one_of("east"), &by("default-scheduler")), [""; 0]);
+    let more = one_of("east, west").replace("  placement:", "  schedulerName: volcano\n  placement:");
+    assert_eq!(changed(&by("volcano"), &more), [""; 0]);
+}
+
+#[test]
 fn a_migration_carries_it_along() {
     let (before, after) = (one_of("east"), one_of("west"));
     let files = [before.as_str(), ORDERS];
