@@ -167,6 +167,10 @@ async fn it_is_asked_for_by_the_sync_the_policy_or_the_workload() {
         ("- {name: main}", Some("auto"), None, true),
         (AUTO, Some("manual"), None, false),
         (AUTO, None, Some("manual"), false),
+        // The word of the job counts before both.
+        ("- {name: main}", None, Some("auto"), true),
+        ("- {name: main}", Some("manual"), Some("auto"), true),
+        (AUTO, Some("auto"), Some("manual"), false),
         // A word that nobody knows asks for nothing.
         ("- {name: main}", Some("always"), None, false),
     ] {
@@ -186,6 +190,12 @@ async fn it_is_asked_for_by_the_sync_the_policy_or_the_workload() {
         let context = format!("{sync} {on_policy:?} {on_job:?}: {problems}");
         assert_eq!(migrations(&plane).len(), usize::from(moves), "{context}");
         assert_eq!(problems.contains("from nothing"), !moves, "{context}");
+        let against = match (on_policy, on_job) {
+            (_, Some(_)) => "of FlinkDeployment shop/orders does not say auto",
+            (Some(_), None) => "of the policy does not say auto",
+            (None, None) => "from nothing",
+        };
+        assert_eq!(problems.contains(against), !moves, "{context}");
         is_clean(&world);
     }
 }
@@ -634,6 +644,36 @@ async fn a_policy_of_several_workloads_goes_out_when_all_are_across() {
     })
     .await;
     assert_eq!(named(&plane, "orders"), json!(["west"]));
+    is_clean(&world);
+}
+
+/// The policy would go out for both or for none of them.
+#[tokio::test]
+async fn a_workload_that_says_manual_keeps_the_others_of_its_policy_and_is_named() {
+    let settings = settings(AUTO);
+    let both = |clusters: &str| policy("orders", "", clusters).replace(", name: ''", "");
+    let manual = "namespace: shop, annotations: {cutover.dev/migrations: manual}";
+    let bills = job("bills").replace("namespace: shop", manual);
+    let more = [("cutover.yaml", &*settings), ("bills.yaml", &*bills)];
+    let (world, plane) = started(&both("east"), &more).await;
+    until("bills runs in east", || runs(&world, "east", "bills")).await;
+    plane.push(&[("policy.yaml", &both("west"))]);
+    let whose = "no Migration is set off: the annotation cutover.dev/migrations of FlinkDeployment shop/bills does not say auto, and \
+                 the workloads of a policy move together";
+    let planned = plane.plan().await;
+    let action = &planned
+        .iter()
+        .find(|change| change.key.kind == "PropagationPolicy")
+        .unwrap()
+        .action;
+    assert!(
+        matches!(action, Action::Blocked { reason } if reason.contains(whose)),
+        "{action:?}"
+    );
+    let told = problems(&plane).await;
+    assert!(told.contains(whose), "{told}");
+    assert!(migrations(&plane).is_empty(), "{:#?}", migrations(&plane));
+    assert!(runs(&world, "east", "orders") && runs(&world, "east", "bills"));
     is_clean(&world);
 }
 

@@ -172,6 +172,8 @@ async fn the_loss_is_accepted_for_one_change() {
     let (world, plane) = started(&one_of("east"), &[]).await;
     plane.push(&[("policy.yaml", &one_of("west"))]);
     let reason = blocked(&plane.plan().await, "PropagationPolicy");
+    let setting = "a push asks for it by itself with gate: {migrations: {mode: Auto}} in cutover.yaml";
+    assert!(reason.contains(setting), "{reason}");
     let (_, digest) = reason.rsplit_once(&format!("{ACCEPT_ANNOTATION}: ")).unwrap();
     let annotated = |clusters: &str| {
         let metadata = format!("annotations: {{{ACCEPT_ANNOTATION}: '{digest}'}}, namespace");

@@ -28,6 +28,10 @@ use cutover_karmada::{PropagationSpec, ResourceSelector};
 /// On a policy, or on the template of a workload: whether changes of placement set migrations off, `auto` or `manual`.
 pub const MODE_ANNOTATION: &str = "cutover.dev/migrations";
 
+/// What has a push ask for Migrations by itself: shown where a change is held back and no annotation is against that.
+pub const SETTING: &str = "a push asks for it by itself with gate: {migrations: {mode: Auto}} in cutover.yaml, or the annotation \
+     cutover.dev/migrations: auto";
+
 /// On an intent that a change set off: the sync that did, as a digest of its repository and its name.
 pub(super) const SYNC_ANNOTATION: &str = "cutover.dev/set-off-by";
 /// The policy whose change it is: namespace and name as JSON.
@@ -201,12 +205,33 @@ fn tenants_by_workload(ground: &Ground) -> HashMap<&ObjectKey, &Tenant> {
     tenants.map(|tenant| (&tenant.workload, tenant)).collect()
 }
 
-/// Returns whether a refused change of a policy sets off a Migration for every workload that it would move.
-pub fn are_automatic(settings: &Migrations, policy: &Value, ground: &Ground, refusal: &Refusal) -> bool {
+/// Checks that a refused change of a policy sets off a Migration for every workload that it would move. An error says whose annotation
+/// is against it; `None`: the settings of the sync are.
+pub fn check_automatic(
+    settings: &Migrations,
+    policy: &Value,
+    ground: &Ground,
+    refusal: &Refusal,
+) -> Result<(), Option<String>> {
     let tenants = tenants_by_workload(ground);
-    let template_of = |loss: &Loss| tenants.get(&loss.workload).map(|tenant| &tenant.template);
-    let mut losses = refusal.losses.iter();
-    losses.all(|loss| is_automatic(settings, policy, template_of(loss)))
+    let mut all = Ok(());
+    for loss in &refusal.losses {
+        let template = tenants.get(&loss.workload).map(|tenant| &tenant.template);
+        if is_automatic(settings, policy, template) {
+            continue;
+        }
+        let says = |whose: &str| format!("the annotation {MODE_ANNOTATION} of {whose} does not say auto");
+        if template.and_then(mode_of).is_some() {
+            let together = if refusal.losses.len() > 1 {
+                ", and the workloads of a policy move together"
+            } else {
+                ""
+            };
+            return Err(Some(says(&loss.workload.to_string()) + together));
+        }
+        all = Err(mode_of(policy).map(|_| says("the policy")));
+    }
+    all
 }
 
 /// Returns whether the placement that committed Migrations have carried out is applied before the one that Git asks for by now: they end

@@ -326,6 +326,11 @@ impl Loss {
         self.state != State::Elsewhere || self.is_single && begins
     }
 
+    /// Returns whether it would go from one cluster to another one, as a Migration moves it.
+    fn is_move(&self) -> bool {
+        matches!(&self.fate, Fate::Moves { stops, starts } if stops.len() == 1 && !starts.is_empty())
+    }
+
     /// Returns what a person can do so that nothing is lost.
     pub fn way_out(&self) -> Option<String> {
         let ObjectKey {
@@ -447,31 +452,37 @@ fn listed(losses: &[Loss]) -> String {
 }
 
 impl Refusal {
-    /// Returns the next thing to do.
-    pub fn hint(&self) -> String {
+    /// Returns the next thing to do. `setting`: what would have a push move workloads by itself, where nothing else keeps it from that.
+    pub fn hint(&self, setting: Option<&str>) -> String {
+        let way = self.losses.first().and_then(Loss::way_out);
+        let setting = setting.filter(|_| self.losses.iter().all(Loss::is_move));
+        let steps = [way, setting.map(str::to_owned), Some(self.accepting())];
+        steps.into_iter().flatten().collect::<Vec<_>>().join("; ")
+    }
+
+    /// Returns what accepts it.
+    fn accepting(&self) -> String {
         let digest = &self.digest;
         let forgets = self.losses.iter().all(|loss| loss.fate == Fate::Forgotten);
-        let accept = if self.is_deletion && forgets {
-            format!("to accept that, annotate the live object with {ACCEPT_ANNOTATION}={ACCEPT_DELETION}")
-        } else if self.is_deletion {
-            format!(
-                "to delete it with its state, annotate the live object with {ACCEPT_ANNOTATION}={ACCEPT_DELETION}"
-            )
-        } else {
-            let is_elsewhere = self.losses.iter().all(|loss| loss.state == State::Elsewhere);
-            let what = if forgets {
-                "that"
-            } else if is_elsewhere {
-                "that two copies of it may run"
-            } else {
-                "the loss of its state"
-            };
-            format!("to accept {what}, annotate the object in Git with {ACCEPT_ANNOTATION}: {digest}")
-        };
-        match self.losses.first().and_then(Loss::way_out) {
-            Some(way) => format!("{way}; {accept}"),
-            None => accept,
+        if self.is_deletion && forgets {
+            return format!(
+                "to accept that, annotate the live object with {ACCEPT_ANNOTATION}={ACCEPT_DELETION}"
+            );
         }
+        if self.is_deletion {
+            return format!(
+                "to delete it with its state, annotate the live object with {ACCEPT_ANNOTATION}={ACCEPT_DELETION}"
+            );
+        }
+        let is_elsewhere = self.losses.iter().all(|loss| loss.state == State::Elsewhere);
+        let what = if forgets {
+            "that"
+        } else if is_elsewhere {
+            "that two copies of it may run"
+        } else {
+            "the loss of its state"
+        };
+        format!("to accept {what}, annotate the object in Git with {ACCEPT_ANNOTATION}: {digest}")
     }
 }
 

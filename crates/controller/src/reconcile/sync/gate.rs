@@ -37,7 +37,7 @@ const FEW: usize = 3;
 pub(super) enum SetOff {
     /// Migrations carry it out: the change is held back by them.
     Under(String),
-    /// Nothing was set off, and why; `None`: it is not asked for.
+    /// Nothing was set off, and why; `None`: the settings don't ask for it.
     Nothing(Option<String>),
 }
 
@@ -179,7 +179,7 @@ impl Sync {
         let live = self.observer.get(key);
         let accepted = live.as_deref().and_then(accepted);
         let judged = ground.judge(&gate::Write::Template(key.clone()), accepted);
-        judged.err().map(|refusal| described(&refusal))
+        judged.err().map(|refusal| described(&refusal, None))
     }
 
     /// Returns the labels that a live template will have, if Git wants others than there are.
@@ -238,7 +238,9 @@ impl Sync {
                 };
                 Err(match set_off {
                     SetOff::Under(by) => Stop::Moving(by),
-                    SetOff::Nothing(why) => refused(write, &asked, &refusal, why).into(),
+                    SetOff::Nothing(why) => {
+                        refused(write, &asked, &refusal, (why, self.setting(&asked))).into()
+                    }
                 })
             }
         }
@@ -332,8 +334,8 @@ impl Sync {
         };
         match set_off {
             SetOff::Under(by) => Ok(by),
-            SetOff::Nothing(Some(why)) => Err(format!("{}; {why}", described(refusal))),
-            SetOff::Nothing(None) => Err(described(refusal)),
+            SetOff::Nothing(Some(why)) => Err(format!("{}; {why}", described(refusal, None))),
+            SetOff::Nothing(None) => Err(described(refusal, self.setting(write))),
         }
     }
 
@@ -417,8 +419,8 @@ impl Sync {
         }
         Some(match self.planned_moves(ground, write, change, &refusal) {
             Ok(moves) => Judged::Moves(moves),
-            Err(None) => Judged::Blocked(described(&refusal)),
-            Err(Some(why)) => Judged::Blocked(format!("{}; {why}", described(&refusal))),
+            Err(None) => Judged::Blocked(described(&refusal, self.setting(write))),
+            Err(Some(why)) => Judged::Blocked(format!("{}; {why}", described(&refusal, None))),
         })
     }
 }
@@ -479,14 +481,21 @@ impl Judged {
     }
 }
 
-fn refused(write: &Write, asked: &gate::Write, refusal: &Refusal, no_move: Option<String>) -> Outcome {
+/// `setting`: what would have it set Migrations off, unless there is another reason why it sets off none.
+fn refused(
+    write: &Write,
+    asked: &gate::Write,
+    refusal: &Refusal,
+    (no_move, setting): (Option<String>, Option<&str>),
+) -> Outcome {
+    let hint = refusal.hint(setting.filter(|_| no_move.is_none()));
     let message = match no_move {
         Some(why) => format!("it is held back: {refusal}; {why}"),
         None => format!("it is held back: {refusal}"),
     };
     Outcome::Failed(Failure {
         message,
-        hint: Some(refusal.hint()),
+        hint: Some(hint),
         at: write.entry.source(),
         field: Some(field_of(asked).to_owned()),
         // Where it runs may change without anybody telling.
@@ -560,8 +569,8 @@ fn warn_of(key: &ObjectKey, doubts: &Doubts) {
     }
 }
 
-fn described(refusal: &Refusal) -> String {
-    format!("{refusal}; {}", refusal.hint())
+fn described(refusal: &Refusal, setting: Option<&str>) -> String {
+    format!("{refusal}; {}", refusal.hint(setting))
 }
 
 pub(super) fn cannot_tell(why: &str) -> String {

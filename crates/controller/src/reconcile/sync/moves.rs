@@ -26,11 +26,12 @@ impl Sync {
         if let Some(by) = self.agreed.by(&asked.policy.key()) {
             return SetOff::Under(by.to_owned());
         }
-        let own = self.source.selection.own();
-        let is_asked_for = |migrations| driven::are_automatic(migrations, asked.object, ground, refusal);
-        let Some(own) = own.filter(|own| is_asked_for(&own.gate.migrations)) else {
+        let Some(own) = self.source.selection.own() else {
             return SetOff::Nothing(None);
         };
+        if let Err(why) = driven::check_automatic(&own.gate.migrations, asked.object, ground, refusal) {
+            return SetOff::Nothing(why.map(|why| no_move(&why)));
+        }
         let called = self.called_for(ground, asked, refusal, &own.gate.migrations);
         let placed = called.and_then(|called| Ok((self.placing(&called, asked)?, called)));
         let (wanted, called) = match placed {
@@ -54,7 +55,7 @@ impl Sync {
         }
     }
 
-    /// Returns the Migrations that a planned change would set off, or why it sets none off; `None`: it is not asked for.
+    /// Returns the Migrations that a planned change would set off, or why it sets none off; `None`: the settings don't ask for it.
     pub(super) fn planned_moves(
         &self,
         ground: &Ground,
@@ -69,9 +70,8 @@ impl Sync {
         let (settings, Some(manifest)) = (&own.gate.migrations, manifest) else {
             return Err(None);
         };
-        if !driven::are_automatic(settings, manifest, ground, refusal) {
-            return Err(None);
-        }
+        driven::check_automatic(settings, manifest, ground, refusal)
+            .map_err(|why| why.map(|why| no_move(&why)))?;
         let asked = Asked {
             policy,
             spec: spec.as_deref(),
@@ -81,6 +81,12 @@ impl Sync {
         let called = called.map_err(|why| Some(no_move(&why)))?;
         let planned = called.iter().map(|called| driven::planned(called, settings));
         Ok(planned.collect())
+    }
+
+    /// Returns what would have a refused change set Migrations off, where nothing but the settings keeps it from that.
+    pub(super) fn setting(&self, write: &gate::Write) -> Option<&'static str> {
+        let is_policy = matches!(write, gate::Write::Policy(..));
+        (is_policy && self.source.selection.own().is_some()).then_some(driven::SETTING)
     }
 
     pub(super) fn sync_id(&self, name: &str) -> String {

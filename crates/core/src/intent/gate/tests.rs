@@ -3,7 +3,7 @@
 use serde_json::json;
 
 use super::*;
-use crate::config::Migrations;
+use crate::config::{Migrations, MigrationsMode};
 use crate::intent::driven::{self, Called};
 
 fn cluster(name: &str, more: Value) -> (ClusterName, Cluster) {
@@ -980,7 +980,11 @@ fn what_is_deleted_ends_and_is_accepted_for_one_change_only() {
             refusal.to_string(),
             format!("{ORDERS} would end in east, with its state")
         );
-        assert!(refusal.hint().contains(ACCEPT_DELETION), "{}", refusal.hint());
+        assert!(
+            refusal.hint(None).contains(ACCEPT_DELETION),
+            "{}",
+            refusal.hint(None)
+        );
         assert!(ground.pass(&write, Some("something")).is_err());
         assert_eq!(ground.pass(&write, Some(ACCEPT_DELETION)), Ok(Doubts::default()));
     }
@@ -1003,7 +1007,7 @@ fn the_hint_says_how_to_take_the_state_along() {
     let mut ground = ground(one_of(&["east"]), &["east"]);
     let write = Write::Policy(policy_name("orders"), Some(Box::new(policy(one_of(&["west"])))));
     let refusal = ground.pass(&write, None).unwrap_err();
-    let hint = refusal.hint();
+    let hint = refusal.hint(None);
     assert!(
         hint.starts_with(
             "a Migration carries its state: cutover migrate FlinkDeployment/orders --namespace shop --to west; "
@@ -1011,6 +1015,98 @@ fn the_hint_says_how_to_take_the_state_along() {
         "{hint}"
     );
     assert!(hint.contains(&refusal.digest), "{hint}");
+    // A push may ask for that by itself.
+    let hint = refusal.hint(Some(driven::SETTING));
+    let says = format!("--to west; {}; to accept", driven::SETTING);
+    assert!(hint.contains(&says), "{hint}");
+    assert!(
+        driven::SETTING.ends_with(&format!("{}: auto", driven::MODE_ANNOTATION)),
+        "{}",
+        driven::SETTING
+    );
+    // What no Migration carries out, none is set off for.
+    for placement in [all_of(&["east", "west"]), one_of(&["nowhere"])] {
+        let write = Write::Policy(policy_name("orders"), Some(Box::new(policy(placement))));
+        let hint = ground
+            .judge(&write, None)
+            .unwrap_err()
+            .hint(Some(driven::SETTING));
+        assert!(!hint.contains(driven::SETTING), "{hint}");
+    }
+}
+
+/// The jobs `orders` and `bills` in east, by one policy, and what its change to west is refused with.
+fn two_of_one_policy() -> (Ground, Refusal) {
+    let mut two = ground(one_of(&["east"]), &["east"]);
+    two.policies
+        .insert(policy_name("orders"), policy_of_all(&["east"]));
+    let mut bills = two.tenants[0].clone();
+    bills.workload.name = "bills".to_owned();
+    bills.template["metadata"]["name"] = json!("bills");
+    two.tenants.push(bills);
+    let write = Write::Policy(policy_name("orders"), Some(Box::new(policy_of_all(&["west"]))));
+    let refusal = two.judge(&write, None).unwrap_err();
+    (two, refusal)
+}
+
+/// Whether migrations are set off; or whose annotation is against it, and `None` where the settings are. An empty word is none.
+fn set_off(mode: MigrationsMode, on_policy: &str, on_jobs: &[&str]) -> Result<(), Option<String>> {
+    let (mut two, mut refusal) = two_of_one_policy();
+    two.tenants.truncate(on_jobs.len());
+    refusal.losses.truncate(on_jobs.len());
+    let annotated = |mut object: Value, word: &str| {
+        if !word.is_empty() {
+            object["metadata"]["annotations"] = json!({"cutover.dev/migrations": word});
+        }
+        object
+    };
+    for (tenant, word) in two.tenants.iter_mut().zip(on_jobs) {
+        tenant.template = annotated(tenant.template.take(), word);
+    }
+    let settings = Migrations {
+        mode,
+        ..Migrations::default()
+    };
+    driven::check_automatic(&settings, &annotated(json!({}), on_policy), &two, &refusal)
+}
+
+#[test]
+fn migrations_are_set_off_for_all_workloads_of_a_policy_or_for_none() {
+    use MigrationsMode::{Auto, Manual};
+    let against = |whose: &str, more: &str| {
+        let why = format!("the annotation cutover.dev/migrations of {whose} does not say auto{more}");
+        Err(Some(why))
+    };
+    let policy = || against("the policy", "");
+    let job = |name: &str| {
+        let whose = format!("FlinkDeployment shop/{name}");
+        against(&whose, ", and the workloads of a policy move together")
+    };
+    for (mode, on_policy, on_jobs, expected) in [
+        (Manual, "", ["", ""], Err(None)),
+        (Auto, "", ["", ""], Ok(())),
+        // The word of the policy counts before that of the sync, and that of a workload before both.
+        (Manual, "auto", ["", ""], Ok(())),
+        (Auto, "manual", ["", ""], policy()),
+        (Manual, "", ["auto", "auto"], Ok(())),
+        (Manual, "manual", ["auto", "auto"], Ok(())),
+        (Auto, "", ["", "manual"], job("bills")),
+        (Auto, "auto", ["manual", "auto"], job("orders")),
+        // One of them says nothing.
+        (Manual, "", ["auto", ""], Err(None)),
+        (Auto, "manual", ["auto", ""], policy()),
+        (Manual, "", ["", "manual"], job("bills")),
+        (Auto, "manual", ["", "manual"], job("bills")),
+        // A word that is not known.
+        (Auto, "always", ["", ""], policy()),
+        (Auto, "", ["always", ""], job("orders")),
+    ] {
+        let context = format!("{mode:?} {on_policy:?} {on_jobs:?}");
+        assert_eq!(set_off(mode, on_policy, &on_jobs), expected, "{context}");
+    }
+    // Alone, it keeps no other one.
+    let alone = against("FlinkDeployment shop/orders", "");
+    assert_eq!(set_off(Auto, "auto", &["manual"]), alone);
 }
 
 #[test]
@@ -1125,7 +1221,7 @@ fn a_run_whose_state_is_elsewhere_is_not_run_twice_and_may_end() {
     );
     assert!(
         refusal
-            .hint()
+            .hint(None)
             .contains("to accept that two copies of it may run, annotate")
     );
     assert_eq!(
@@ -1199,7 +1295,11 @@ fn a_profile_does_not_go_while_it_is_all_that_says_of_state() {
         refusal.to_string(),
         format!("{ORDERS} runs in east, and no profile would say any more that it has state")
     );
-    assert!(refusal.hint().contains("cutover.dev/accept-state-loss=deletion"));
+    assert!(
+        refusal
+            .hint(None)
+            .contains("cutover.dev/accept-state-loss=deletion")
+    );
     assert_eq!(ground.judge(&gone, Some(ACCEPT_DELETION)), Ok(Doubts::default()));
     let becomes = |change: &dyn Fn(&mut WorkloadProfile)| {
         let write = Write::Profile("foodb".to_owned(), Some(Box::new(own_profile("foodb", change))));
