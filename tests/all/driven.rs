@@ -997,6 +997,35 @@ fn is_not_evicted(plane: &Plane) {
     assert_eq!(tasks, None);
 }
 
+/// Nothing says in which region or zone the job's cluster is, and Karmada's scheduler would leave it.
+#[tokio::test]
+async fn a_spread_that_its_cluster_does_not_meet_is_held_back_and_then_a_migration() {
+    let (manual, auto) = (settings("- {name: main}"), settings(AUTO));
+    for (field, said) in [
+        ("region", json!({"region": "eu"})),
+        ("zone", json!({"zones": ["eu-1"]})),
+    ] {
+        let before = placed(&format!("{{{EITHER}}}"));
+        let (world, plane) = started(&before, &[("cutover.yaml", &manual)]).await;
+        patch_cluster(&plane, "west", json!({"spec": said}));
+        let more = format!("}}, {{spreadByField: {field}, minGroups: 1, maxGroups: 1}}]");
+        let spread = placed(&format!("{{{}}}", EITHER.replace("}]", &more)));
+        plane.push(&[("policy.yaml", &spread)]);
+        let told = problems(&plane).await;
+        let says = "would stop in east and start in west from nothing";
+        assert!(told.contains(says), "{field}: {told}");
+        assert_eq!(placement(&plane)["spreadConstraints"][1], Value::Null);
+        has_stayed(&world, &plane);
+        plane.push(&[("cutover.yaml", &auto)]);
+        let _running = plane.start();
+        until("the policy is in force", || {
+            placement(&plane)["spreadConstraints"][1]["spreadByField"] == field
+        })
+        .await;
+        has_moved(&world, &plane).await;
+    }
+}
+
 /// The branch is where it was, as if nobody had asked for anything: no commit says so.
 #[tokio::test]
 async fn a_force_push_back_in_mid_flight_brings_it_back() {

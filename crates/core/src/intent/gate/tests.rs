@@ -1109,6 +1109,46 @@ fn migrations_are_set_off_for_all_workloads_of_a_policy_or_for_none() {
     assert_eq!(set_off(Auto, "auto", &["manual"]), alone);
 }
 
+/// By what a policy spreads, its clusters have to say of themselves.
+#[test]
+fn a_spread_that_its_cluster_does_not_meet_moves_a_workload_to_one_that_does() {
+    for (field, property, value) in [
+        ("region", "region", json!("eu")),
+        ("zone", "zones", json!(["eu-1"])),
+        ("provider", "provider", json!("acme")),
+    ] {
+        let with = cluster("west", json!({"spec": {property: value.clone()}}));
+        let mut one = ground(one_of(&["east", "west"]), &["east"]);
+        one.clusters
+            .extend([cluster("east", json!({"spec": {"region": null}})), with]);
+        let mut spread = one_of(&["east", "west"]);
+        let constraint = json!({"spreadByField": field, "minGroups": 1, "maxGroups": 1});
+        spread["spreadConstraints"]
+            .as_array_mut()
+            .unwrap()
+            .push(constraint);
+        assert_eq!(
+            change(&mut one, spread.clone()).unwrap_err(),
+            format!("{ORDERS} would stop in east and start in west from nothing"),
+            "{field}"
+        );
+        let called = called(&one, spread.clone()).unwrap().remove(0);
+        assert_eq!((called.from.as_str(), called.to.as_str()), ("east", "west"));
+        // Both do, and how the scheduler weighs them is not known.
+        one.clusters
+            .extend([cluster("east", json!({"spec": {property: value}}))]);
+        let why = change(&mut one, spread.clone()).unwrap_err();
+        assert!(
+            why.ends_with("its policy spreads it by more than clusters"),
+            "{why}"
+        );
+        // Only its own does.
+        let lacks = json!({"spec": {"region": null, "zones": null, "provider": null}});
+        one.clusters.extend([cluster("west", lacks)]);
+        assert_eq!(change(&mut one, spread), Ok(Doubts::default()), "{field}");
+    }
+}
+
 #[test]
 fn a_cluster_that_a_policy_would_not_choose_any_more_or_that_evicts_is_a_policys_change() {
     let by_label = json!({
