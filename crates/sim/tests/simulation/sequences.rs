@@ -543,8 +543,8 @@ fn a_source_that_leaves_karmada_on_the_way_back_ends_it_on_a_word() {
     );
 }
 
-/// On the way back to a source whose operator starts it from no other handle than its own: it is about to be created again.
-fn recreating() -> Sim {
+/// A source whose operator starts it from no other handle than its own; the target has taken over.
+fn before_recreating() -> Sim {
     let mut sim = entering(Phase::Hold);
     let intent = sim.intent_mut::<Migration>(0).unwrap();
     let journal = intent.status.journal.as_mut().unwrap();
@@ -553,9 +553,22 @@ fn recreating() -> Sim {
     profile.recreate_for_handle = true;
     let target_runs = |sim: &Sim| sim.writers(0) == [&ClusterName::new(WEST)];
     assert!(sim.play_until(ROUNDS, target_runs), "{}", sim.account());
+    sim
+}
+
+/// On the way back to such a source: it is about to be created again.
+fn recreating() -> Sim {
+    let mut sim = before_recreating();
     sim.actors[0].abort();
     comes_to(&mut sim, is_recreating);
     sim
+}
+
+/// An edit of the template reaches the source's held copy, whose operator says nothing more about it.
+fn source_is_edited(sim: &mut Sim) {
+    sim.member(EAST).unwrap().is_frozen = true;
+    Event::TemplateEdited.happens(sim);
+    sim.go_on(A_WHILE);
 }
 
 fn is_recreating(sim: &Sim) -> bool {
@@ -635,6 +648,31 @@ fn a_pin_that_is_removed_while_a_source_is_created_again_loses_nothing_unasked()
         let is_old = sim.ledgers[0].violations.iter().any(is_old);
         assert!(!is_old && sim.breaches.is_empty(), "{step}\n{}", sim.account());
     }
+}
+
+#[test]
+fn a_healthy_target_is_not_stopped_for_a_source_that_could_not_be_created_again() {
+    let mut sim = before_recreating();
+    source_is_edited(&mut sim);
+    sim.actors[0].abort();
+    sim.go_on(A_WHILE);
+    runs_alone(&sim, WEST);
+    assert!(offers(&sim, Fact::To, WEST), "{}", sim.account());
+    says(&mut sim, Fact::To, WEST);
+    ends(&mut sim, Phase::Completed, WEST);
+    assert_eq!(sim.violations(), Vec::<String>::new(), "{}", sim.account());
+}
+
+#[test]
+fn a_person_may_delete_the_copy_of_a_source_that_is_to_be_created_again() {
+    let mut sim = recreating();
+    source_is_edited(&mut sim);
+    let wait = sim.actors[0].waiting_for().unwrap();
+    assert!(wait.reason.contains("delete the copy in east"), "{}", sim.account());
+    Event::CopyDeleted(EAST).happens(&mut sim);
+    sim.member(EAST).unwrap().is_frozen = false;
+    ends(&mut sim, Phase::Aborted, EAST);
+    assert_eq!(sim.violations(), Vec::<String>::new(), "{}", sim.account());
 }
 
 #[test]

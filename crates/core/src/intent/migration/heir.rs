@@ -53,6 +53,12 @@ impl Operation<'_> {
         {
             return Ok(Some(format!("{source}: pod {} is there again", pod.name)));
         }
+        // It is taken out to be created again, which asks for a proof that its operator may never give.
+        if self.keeps_its_own_state(source)?
+            && let Err(Interrupt::Wait(why)) = self.proved_inert(source)
+        {
+            return Ok(Some(why));
+        }
         match self.source_can_resume(source) {
             Ok(()) => Ok(None),
             Err(Interrupt::Wait(why)) => Ok(Some(why)),

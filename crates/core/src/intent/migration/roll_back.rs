@@ -453,7 +453,7 @@ impl Operation<'_> {
     }
 
     /// Returns whether the copy in a cluster ran, and would go on from its own state whatever handle it is given.
-    fn keeps_its_own_state(&self, cluster: &ClusterName) -> Result<bool, Interrupt> {
+    pub(super) fn keeps_its_own_state(&self, cluster: &ClusterName) -> Result<bool, Interrupt> {
         let profile = self.profile()?;
         let Some(copy) = self.snapshot().member(cluster)?.object.get()?.as_ref() else {
             return Ok(false);
@@ -492,7 +492,7 @@ impl Operation<'_> {
             && let Err(doubt) = self.may_be_taken_out(source)
         {
             self.keep_source(source, target)?;
-            return Err(doubt);
+            return Err(self.or_by_hand(doubt, source)?);
         }
         if self.journal()?.clusters != [target.clone()] {
             self.journal_mut()?.clusters = vec![target.clone()];
@@ -504,6 +504,16 @@ impl Operation<'_> {
             "take the source out, to create it again",
         )?;
         self.source_is_gone(source, target)
+    }
+
+    /// A copy that is seen to be held, and whose operator never says that it has stopped, a person can take out by hand.
+    fn or_by_hand(&self, doubt: Interrupt, source: &ClusterName) -> Result<Interrupt, Interrupt> {
+        Ok(match (doubt, self.inert(source)?) {
+            (Interrupt::Wait(why), Err(NotProved::No(_))) => Interrupt::Wait(format!(
+                "{why}; if that never comes, and you know that it does not run, delete the copy in {source}: it is created again, held"
+            )),
+            (doubt, _) => doubt,
+        })
     }
 
     /// Only what is proved stopped is taken out, and shows no handle that is not known: its deletion would end what runs, and lose what
