@@ -397,6 +397,40 @@ async fn a_cordon_counts_where_it_is_listed() {
     stage.all_stayed();
 }
 
+/// It stays under guard there until the taint goes. The others have no time for that.
+#[tokio::test]
+async fn one_that_comes_back_keeps_none_of_the_others_waiting() {
+    let stage = Stage::with(PATIENT, &["orders", "payments"], TOLERATION).await;
+    let _running = stage.plane.start();
+    stage.taint();
+    let verifies = |one: &Value| one["status"]["phase"] == "Verify";
+    until("the first one is watched", || {
+        stage.migrations().iter().any(verifies)
+    })
+    .await;
+    let first = stage.migrations()[0]["metadata"]["name"]
+        .as_str()
+        .unwrap()
+        .to_owned();
+    let abort = Patch::Merge(json!({"spec": {"abort": true}}));
+    let server = &stage.plane.server;
+    server.patch(&MIGRATIONS, Some("shop"), &first, None, &abort, "kubectl");
+    until("the second one is watched", || {
+        let all = stage.migrations();
+        all.iter()
+            .filter(|one| verifies(one))
+            .any(|one| one["metadata"]["name"] != *first)
+    })
+    .await;
+    let one = stage.evacuations()[0].clone();
+    let moves = one["status"]["moves"].as_array().unwrap();
+    let failed = moves.iter().find(|one| one["by"] == *first).unwrap();
+    let note = failed["note"].as_str().unwrap();
+    assert!(note.contains(&format!("it is back in {}", stage.from)), "{one:#}");
+    assert_eq!(failed["state"], "Failed", "{one:#}");
+    stage.is_clean();
+}
+
 /// Karmada deletes all copies in a cluster together with its Cluster: there would be no time to move them.
 #[tokio::test]
 async fn the_deletion_of_a_cluster_is_refused_until_it_has_been_emptied() {

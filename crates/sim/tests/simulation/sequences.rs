@@ -668,7 +668,11 @@ fn a_person_may_delete_the_copy_of_a_source_that_is_to_be_created_again() {
     let mut sim = recreating();
     source_is_edited(&mut sim);
     let wait = sim.actors[0].waiting_for().unwrap();
-    assert!(wait.reason.contains("delete the copy in east"), "{}", sim.account());
+    assert!(
+        wait.reason.contains("delete the copy in east"),
+        "{}",
+        sim.account()
+    );
     Event::CopyDeleted(EAST).happens(&mut sim);
     sim.member(EAST).unwrap().is_frozen = false;
     ends(&mut sim, Phase::Aborted, EAST);

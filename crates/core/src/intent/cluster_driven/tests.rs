@@ -907,7 +907,8 @@ fn what_a_person_says_about_the_protection_stands() {
     plane.clusters[0]["metadata"]["labels"] = json!({});
     assert!(!plane.protect(), "who removes it means to delete the Cluster");
     let mut plane = Plane::new("{mode: Ask}");
-    plane.clusters[0]["metadata"]["labels"] = json!({"resourcetemplate.karmada.io/deletion-protected": "Always"});
+    plane.clusters[0]["metadata"]["labels"] =
+        json!({"resourcetemplate.karmada.io/deletion-protected": "Always"});
     plane.protect();
     plane.settings = settings("{mode: Ask, causes: [NoExecute]}");
     assert!(plane.protect(), "it is not cutover's label");

@@ -5,11 +5,12 @@ use serde_json::{Value, json};
 
 use super::{Interrupt, MoveStrategy, Operation};
 use crate::api::{
-    self, Means, Migration, MigrationStatus, Move, MoveState, Phase as MigrationPhase, Strategy,
-    WAITS_ANNOTATION,
+    self, Means, Migration, MigrationStatus, Move, MoveState, Phase as MigrationPhase, RollBackStage,
+    Strategy, WAITS_ANNOTATION,
 };
 use crate::intent::child;
 use crate::intent::effect::{Effect, Exactly, add, remove, segment, test};
+use cutover_karmada::name::ClusterName;
 use cutover_karmada::{Health, ResourceBinding};
 
 /// What has become of a child.
@@ -164,10 +165,16 @@ impl<A: MoveStrategy> Operation<'_, A> {
                 Fate::Done(Some("it had left before its turn came".to_owned()))
             }
             phase if phase.is_terminal() => Fate::Failed(format!("{phase}: {}", why(status))),
-            phase => Fate::UnderWay(Some(match &status.common.waiting_for {
-                Some(wait) => format!("{phase}: {}", wait.phrase()),
-                None => phase.to_string(),
-            })),
+            phase => {
+                let now = match &status.common.waiting_for {
+                    Some(wait) => format!("{phase}: {}", wait.phrase()),
+                    None => phase.to_string(),
+                };
+                match back_in(status) {
+                    Some(source) => Fate::Failed(format!("it is back in {source} ({now})")),
+                    None => Fate::UnderWay(Some(now)),
+                }
+            }
         })
     }
 
@@ -248,6 +255,16 @@ impl<A: MoveStrategy> Operation<'_, A> {
         }
         spec
     }
+}
+
+/// Returns the cluster that a Migration has brought its workload back to, and that has it alone. It may wait there for what only a person
+/// or the end of a taint brings, under guard: that keeps no other move.
+fn back_in(status: &MigrationStatus) -> Option<&ClusterName> {
+    let journal = status.journal.as_ref()?;
+    let stage = journal.roll_back.as_ref()?.stage;
+    let is_back = status.phase == MigrationPhase::RollingBack && stage == RollBackStage::Returned;
+    let is_alone = journal.clusters == [journal.source.clone()];
+    (is_back && is_alone).then_some(&journal.source)
 }
 
 fn let_go(child: &Migration) -> Effect {
