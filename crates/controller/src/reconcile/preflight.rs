@@ -384,8 +384,7 @@ impl Look {
 
     /// Returns the policy that takes a workload up with the change that sets its Migration off, as the changes leave it.
     async fn successor(&self, migration: &Migration, changes: &[Change]) -> Seen<Option<Successor>> {
-        let annotations = migration.metadata.annotations.as_ref();
-        let Some(name) = annotations.and_then(driven::successor_in) else {
+        let Some(name) = driven::successor_in(&migration.metadata) else {
             return self.known(None);
         };
         let key = name.key();

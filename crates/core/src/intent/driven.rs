@@ -12,6 +12,7 @@ mod choice;
 use std::collections::{BTreeMap, HashMap};
 
 use jiff::Timestamp;
+use kube::core::ObjectMeta;
 use serde::Deserialize;
 use serde_json::{Value, json};
 
@@ -332,15 +333,22 @@ fn agreed_annotation(called: &Called, wanted: &Value) -> Option<(&'static str, S
     (placement.len() <= MOST_OF_A_PLACEMENT).then_some((AGREED_ANNOTATION, placement))
 }
 
-/// Returns the policy that takes a workload up with the change that has set its Migration off, if that isn't its own. `annotations`: the
+/// Returns the policy that takes a workload up with the change that has set its Migration off, if that isn't its own. `meta`: the
 /// Migration's.
-pub fn successor_in(annotations: &BTreeMap<String, String>) -> Option<PolicyName> {
-    named(annotations.get(SUCCESSOR_ANNOTATION)?)
+pub fn successor_in(meta: &ObjectMeta) -> Option<PolicyName> {
+    policy_named(meta, SUCCESSOR_ANNOTATION)
 }
 
-/// Returns the policy whose change has set a Migration off. `annotations`: the Migration's.
-pub(super) fn policy_in(annotations: &BTreeMap<String, String>) -> Option<PolicyName> {
-    named(annotations.get(POLICY_ANNOTATION)?)
+/// Returns the policy whose change has set a Migration off. `meta`: the Migration's.
+pub(super) fn policy_in(meta: &ObjectMeta) -> Option<PolicyName> {
+    policy_named(meta, POLICY_ANNOTATION)
+}
+
+fn policy_named(meta: &ObjectMeta, annotation: &str) -> Option<PolicyName> {
+    named(
+        meta.annotations.as_ref()?.get(annotation)?,
+        meta.namespace.as_deref(),
+    )
 }
 
 fn spec(called: &Called, settings: &Migrations) -> MigrationSpec {
@@ -368,9 +376,12 @@ fn key_text(policy: &PolicyName) -> String {
     json!([policy.namespace, policy.name]).to_string()
 }
 
-fn named(key_text: &str) -> Option<PolicyName> {
+/// Reads which policy a Migration of a namespace names. It counts only if it may select a workload of that namespace: whoever may edit
+/// Migrations in one namespace has no say about the policies of another one.
+fn named(key_text: &str, of: Option<&str>) -> Option<PolicyName> {
     let (namespace, name): (Option<String>, String) = serde_json::from_str(key_text).ok()?;
-    Some(PolicyName { namespace, name })
+    let may_select = namespace.is_none() || namespace.as_deref() == of;
+    may_select.then_some(PolicyName { namespace, name })
 }
 
 /// A Migration that a change of a policy set off.
@@ -384,12 +395,17 @@ pub struct Driven<'a> {
 }
 
 impl<'a> Driven<'a> {
-    /// Returns how a Migration was set off; `None`: a file asks for it.
+    /// Returns how a Migration was set off; `None`: a file asks for it, or it names a policy that cannot have done so.
     pub fn of(migration: &'a Value) -> Option<Self> {
+        let read = |text| named(text, migration["metadata"]["namespace"].as_str());
+        let successor = match annotation(migration, SUCCESSOR_ANNOTATION) {
+            Some(text) => Some(read(text)?),
+            None => None,
+        };
         Some(Self {
             migration,
-            policy: named(annotation(migration, POLICY_ANNOTATION)?)?,
-            successor: annotation(migration, SUCCESSOR_ANNOTATION).and_then(named),
+            policy: read(annotation(migration, POLICY_ANNOTATION)?)?,
+            successor,
         })
     }
 

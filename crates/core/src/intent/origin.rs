@@ -38,10 +38,9 @@ impl Origin {
                 if let Some(parent) = parent(meta) {
                     return Some(parent);
                 }
-                let annotations = annotations?;
-                driven::policy_in(annotations)
+                driven::policy_in(meta)
                     .map(|policy| Self::Policy(policy.to_string()))
-                    .or_else(|| requested::is_noted_in(annotations).then_some(Self::Template))
+                    .or_else(|| requested::is_noted_in(annotations?).then_some(Self::Template))
             }
             _ => None,
         }
@@ -93,8 +92,11 @@ mod tests {
     fn what_sets_an_intent_off_is_told_from_a_file() {
         assert_eq!(of("Migration", json!({"name": "orders-to-west"})), None);
         let by_policy = json!({"cutover.dev/policy": r#"["shop","orders"]"#});
-        let policy = of("Migration", json!({"name": "a", "annotations": by_policy})).unwrap();
+        let of_namespace =
+            |namespace: &str| json!({"namespace": namespace, "name": "a", "annotations": by_policy});
+        let policy = of("Migration", of_namespace("shop")).unwrap();
         assert_eq!(policy.to_string(), "a change of PropagationPolicy shop/orders");
+        assert_eq!(of("Migration", of_namespace("team-a")), None);
         let requested =
             json!({"name": "a", "annotations": {"cutover.dev/requested-by": "karmada.io/migration-target"}});
         assert_eq!(of("Migration", requested), Some(Origin::Template));
@@ -113,7 +115,7 @@ mod tests {
     #[test]
     fn a_copy_in_a_file_is_the_files() {
         let applied = json!({
-            "name": "a", "managedFields": [{"manager": "cutover", "operation": "Apply"}],
+            "namespace": "shop", "name": "a", "managedFields": [{"manager": "cutover", "operation": "Apply"}],
             "annotations": {"cutover.dev/policy": r#"["shop","orders"]"#},
         });
         assert_eq!(of("Migration", applied), None);

@@ -156,8 +156,7 @@ impl MigrationReader<'_> {
         if self.status.phase != Phase::Preflight {
             return Seen::unknown("not read in this phase");
         }
-        let annotations = self.intent.metadata.annotations.as_ref();
-        let Some(name) = annotations.and_then(driven::successor_in) else {
+        let Some(name) = driven::successor_in(&self.intent.metadata) else {
             return Seen::known(None, self.instant());
         };
         match template.get() {

@@ -123,9 +123,8 @@ fn it_says_which_policy_takes_the_workload_up() {
     assert!(driven.answers(&called, &by) && !driven.is_overtaken(&by, None));
     let planned = planned(&called, &Migrations::default());
     for migration in [&migration, &planned] {
-        let annotations = migration["metadata"]["annotations"].clone();
-        let annotations: BTreeMap<String, String> = serde_json::from_value(annotations).unwrap();
-        assert_eq!(successor_in(&annotations), Some(successor.clone()));
+        let metadata: ObjectMeta = serde_json::from_value(migration["metadata"].clone()).unwrap();
+        assert_eq!(successor_in(&metadata), Some(successor.clone()));
     }
     called.successor = None;
     assert_eq!(Driven::of(&set_off(&called)).unwrap().successor, None);

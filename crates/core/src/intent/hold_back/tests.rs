@@ -370,6 +370,32 @@ fn what_a_policy_has_set_off_holds_it_until_that_is_committed_whatever_can_be_se
     }
 }
 
+/// Whoever may edit Migrations in one namespace holds no policy of another one.
+#[test]
+fn a_migration_holds_by_name_a_policy_of_its_own_namespace_or_of_cluster_scope_alone() {
+    let wide = POLICIES
+        .split("---")
+        .next()
+        .unwrap()
+        .replace("PropagationPolicy", "ClusterPropagationPolicy")
+        .replace("namespace: shop, ", "");
+    for (namespace, named_policy, is_held) in [
+        ("shop", r#"["shop","orders"]"#, true),
+        ("team-a", r#"["shop","orders"]"#, false),
+        ("team-a", r#"[null,"orders"]"#, true),
+    ] {
+        let mut migration = (*named("orders-to-west", "Pending")).clone();
+        migration["metadata"]["namespace"] = namespace.into();
+        migration["metadata"]["annotations"] = json!({"cutover.dev/policy": named_policy});
+        let held = held(&[POLICIES, &wide], &[Arc::new(migration)], &[], false);
+        assert_eq!(
+            held.len(),
+            usize::from(is_held),
+            "{namespace} {named_policy}: {held:?}"
+        );
+    }
+}
+
 #[test]
 fn a_committed_move_gets_the_policy_that_it_waits_for_whoever_waits_behind_it() {
     let both = [
