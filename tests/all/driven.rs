@@ -314,6 +314,75 @@ async fn two_commits_in_a_row_end_in_what_the_last_one_says() {
     is_clean(&world);
 }
 
+/// The sync that set the Migration off is there no more when Git asks for something else.
+#[tokio::test]
+async fn a_sync_that_is_renamed_in_mid_flight_leaves_no_move_behind() {
+    let settings = settings(PATIENT);
+    let (world, plane) = started(&placed(EAST), &[("cutover.yaml", &settings)]).await;
+    let running = plane.start();
+    plane.push(&[("policy.yaml", &policy("orders", "orders", "west"))]);
+    until("the target is watched", || phases(&plane) == ["Verify"]).await;
+    running.stop().await;
+    let by = || migrations(&plane)[0]["metadata"]["annotations"]["cutover.dev/set-off-by"].clone();
+    let before = by();
+    plane.push(&[("cutover.yaml", &renamed(PATIENT))]);
+    let running = plane.start();
+    until("the renamed sync has taken it over", || by() != before).await;
+    assert_eq!(phases(&plane), ["Verify"]);
+    running.stop().await;
+    plane.push(&[
+        ("policy.yaml", &policy("orders", "orders", "north")),
+        ("cutover.yaml", &renamed(AUTO)),
+    ]);
+    let _running = plane.start();
+    until("it is where Git says", || {
+        phases(&plane) == ["Completed", "Aborted"]
+    })
+    .await;
+    assert_eq!(named(&plane, "orders"), json!(["north"]));
+    assert!(runs(&world, "north", "orders"));
+    is_clean(&world);
+}
+
+/// A push to another repository has set it off, or to this one in another place: nothing tells the two apart but a person.
+#[tokio::test]
+async fn a_committed_move_of_another_repository_is_told_with_what_a_person_can_do() {
+    let (_world, plane) = overtaken_in_cleanup(|plane, _| {
+        plane.push(&[("policy.yaml", &policy("orders", "orders", "north"))]);
+    })
+    .await;
+    let name = migrations(&plane)[0]["metadata"]["name"]
+        .as_str()
+        .unwrap()
+        .to_owned();
+    let here = migrations(&plane)[0]["metadata"]["annotations"]["cutover.dev/source"].clone();
+    let annotate = |source: &Value| {
+        let annotations = json!({"cutover.dev/set-off-by": "another", "cutover.dev/source": source});
+        let patch = Patch::Merge(json!({"metadata": {"annotations": annotations}}));
+        let server = &plane.server;
+        server.patch(&MIGRATIONS, Some("shop"), &name, None, &patch, "kubectl");
+    };
+    annotate(&json!("git.example.com/fleet@main"));
+    let report = plane.sync("main").await;
+    let problems = report.all_problems();
+    let told = problems.iter().find(|problem| {
+        let text = problem.to_string();
+        text.contains(&name) && text.contains("a push to git.example.com/fleet@main has set it off")
+    });
+    let told = told.unwrap_or_else(|| panic!("{problems:?}"));
+    let says = format!(
+        "if this repository was in git.example.com/fleet@main before, annotate the Migration with cutover.dev/source={}",
+        here.as_str().unwrap()
+    );
+    assert!(told.hint.as_ref().unwrap().contains(&says), "{told:?}");
+    assert_eq!(phases(&plane), ["Cleanup"]);
+    assert_eq!(named(&plane, "orders"), json!(["east"]));
+    annotate(&here);
+    let _running = plane.start();
+    until("it is where Git says", || phases(&plane) == ["Completed"; 2]).await;
+    assert_eq!(named(&plane, "orders"), json!(["north"]));
+}
+
 /// `orders` is committed in west, the policy that keeps it there is not applied yet, and `push` has changed Git since. No reconciler runs.
 async fn overtaken_in_cleanup(push: impl FnOnce(&Plane, &Revision)) -> (World, Plane) {
     let settings = settings(AUTO);
@@ -358,11 +427,16 @@ fn has_moved_by_way_of_west(world: &World, plane: &Plane, to: &str) {
     assert_eq!(world.ledger().verdict().runs.len(), 3, "{}", world.ledger());
 }
 
-/// A third cluster, the first one again, and another history in which the policy never named west.
+/// `cutover.yaml` with the sync of these under another name.
+fn renamed(sync: &str) -> String {
+    settings(&sync.replace("name: main", "name: fleet"))
+}
+
+/// A third cluster, the first one again, another history in which the policy never named west, and another name of the sync.
 #[tokio::test]
 async fn what_git_says_after_the_commit_point_is_reached_by_way_of_what_was_agreed() {
     type Push = fn(&Plane, &Revision);
-    let pushes: [(&str, Push); 3] = [
+    let pushes: [(&str, Push); 4] = [
         ("north", |plane, _| {
             plane.push(&[("policy.yaml", &policy("orders", "orders", "north"))]);
         }),
@@ -371,6 +445,10 @@ async fn what_git_says_after_the_commit_point_is_reached_by_way_of_what_was_agre
             let north = policy("orders", "orders", "north");
             let files = [("policy.yaml", &*north)];
             plane.origin.commit_on("main", Some(tip), &files);
+        }),
+        ("north", |plane, _| {
+            let north = policy("orders", "orders", "north");
+            plane.push(&[("policy.yaml", &*north), ("cutover.yaml", &*renamed(AUTO))]);
         }),
     ];
     for (to, push) in pushes {
@@ -1580,6 +1658,12 @@ async fn a_policy_that_moves_to_another_sync_in_mid_flight_turns_no_move_back() 
     until("the push is read", || is_read(&plane)).await;
     assert_eq!(migrations(&plane)[0]["spec"]["abort"], Value::Null);
     assert_eq!(phases(&plane), ["Verify"]);
+    // From now on that one has the last word.
+    plane.push(&[("other/policy.yaml", &policy("orders", "orders", "north"))]);
+    until("it is called off", || {
+        phases(&plane).contains(&"Aborted".to_owned())
+    })
+    .await;
     is_clean(&world);
 }
 

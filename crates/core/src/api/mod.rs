@@ -125,6 +125,8 @@ pub const INTENT_FINALIZER: &str = "cutover.dev/settle";
 pub const PIN_FINALIZER: &str = "cutover.dev/pin";
 /// On a policy or a binding: which intents suspend it, and what of it.
 pub const SUSPENSIONS_ANNOTATION: &str = "cutover.dev/suspensions";
+/// On the parent of a sync's set, and on a Migration that a sync has set off: the repository and the branch of that sync.
+pub const SOURCE_ANNOTATION: &str = "cutover.dev/source";
 /// On what an intent has created to be carried out: the uid of that intent.
 pub const PARENT_LABEL: &str = "cutover.dev/parent";
 /// On such an intent: it does nothing until the one that created it has seen it, and takes this off.

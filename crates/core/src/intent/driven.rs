@@ -20,7 +20,7 @@ use super::child;
 use super::effect::{add, segment};
 use super::gate::{Fate, Ground, Loss, Refusal, Tenant, Write};
 use super::record::digest;
-use crate::api::{self, Intent, MigrationSpec, Phase, PolicyName, WorkloadRef};
+use crate::api::{self, Intent, MigrationSpec, Phase, PolicyName, SOURCE_ANNOTATION, WorkloadRef};
 use crate::config::{Migrations, MigrationsMode};
 use choice::Choice;
 use cutover_karmada::name::{ClusterName, GroupKind, ObjectKey};
@@ -33,7 +33,8 @@ pub const MODE_ANNOTATION: &str = "cutover.dev/migrations";
 pub const SETTING: &str = "a push asks for it by itself with gate: {migrations: {mode: Auto}} in cutover.yaml, or the annotation \
      cutover.dev/migrations: auto";
 
-/// On an intent that a change set off: the sync that did, as a digest of its repository and its name.
+/// On an intent that a change set off: the sync that did, or that has taken a Migration over since, as a digest of its repository and its
+/// name.
 pub(super) const SYNC_ANNOTATION: &str = "cutover.dev/set-off-by";
 /// The policy whose change it is: namespace and name as JSON.
 const POLICY_ANNOTATION: &str = "cutover.dev/policy";
@@ -83,6 +84,8 @@ pub struct Called {
 pub struct Cause<'a> {
     /// What [`sync_id`] says of the sync.
     pub sync: &'a str,
+    /// Its repository and branch.
+    pub source: &'a str,
     /// The one that changes, or goes.
     pub policy: &'a PolicyName,
     /// What places the workloads then, as Git has it: that policy, or the one that takes them up.
@@ -298,6 +301,7 @@ pub fn migration(called: &Called, cause: Cause<'_>, settings: &Migrations, now: 
     let mut annotations = successor_annotation(called);
     annotations.extend([
         (SYNC_ANNOTATION, cause.sync.to_owned()),
+        (SOURCE_ANNOTATION, cause.source.to_owned()),
         (POLICY_ANNOTATION, key_text(cause.policy)),
         (PLACEMENT_ANNOTATION, placement_digest(cause.wanted)),
     ]);
@@ -409,9 +413,27 @@ impl<'a> Driven<'a> {
         })
     }
 
-    /// Returns whether a sync set it off.
+    /// Returns whether a sync set it off, or has taken it over: that one says what becomes of it.
     pub fn is_by(&self, sync: &str) -> bool {
         annotation(self.migration, SYNC_ANNOTATION) == Some(sync)
+    }
+
+    /// Returns the repository and branch of the sync that set it off; earlier versions did not note them.
+    pub fn source(&self) -> Option<&'a str> {
+        annotation(self.migration, SOURCE_ANNOTATION)
+    }
+
+    /// Returns whether another sync of its repository and branch set it off, and it still matters what Git says about it: it has not
+    /// ended, or has failed.
+    pub fn may_be_taken_over(&self, sync: &str, source: &str) -> bool {
+        let matters = !has_ended(self.migration) || self.has_failed();
+        matters && self.source() == Some(source) && !self.is_by(sync)
+    }
+
+    /// Returns the patch by which a sync takes it over.
+    pub fn take_over(&self, sync: &str) -> [Value; 1] {
+        let annotation = format!("/metadata/annotations/{}", segment(SYNC_ANNOTATION));
+        [add(&annotation, json!(sync))]
     }
 
     /// Returns how people name it.

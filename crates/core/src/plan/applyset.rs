@@ -8,7 +8,7 @@ use std::collections::BTreeSet;
 use serde_json::{Map, Value, json};
 use sha2::{Digest, Sha256};
 
-use crate::api::OWN_NAMESPACE;
+use crate::api::{OWN_NAMESPACE, SOURCE_ANNOTATION};
 use crate::redact::base64;
 use cutover_karmada::name::GroupKind;
 
@@ -19,8 +19,6 @@ pub const ID_LABEL: &str = "applyset.kubernetes.io/id";
 const TOOLING_ANNOTATION: &str = "applyset.kubernetes.io/tooling";
 const KINDS_ANNOTATION: &str = "applyset.kubernetes.io/contains-group-kinds";
 const NAMESPACES_ANNOTATION: &str = "applyset.kubernetes.io/additional-namespaces";
-/// On a parent: the repository and the branch whose sync this is.
-pub const SOURCE_ANNOTATION: &str = "cutover.dev/source";
 /// On a parent: the name of the sync.
 const SYNC_ANNOTATION: &str = "cutover.dev/sync";
 /// Other tools keep their hands off sets with another tool's name.

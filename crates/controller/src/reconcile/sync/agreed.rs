@@ -18,7 +18,7 @@ use super::standing::less_often;
 use crate::reconcile::intents::policies::typed;
 use crate::reconcile::intents::served;
 use cutover_cluster::{self as cluster, Applied, Mode};
-use cutover_core::api::{self, PolicyName, SYNC_MANAGER};
+use cutover_core::api::{self, PolicyName, SOURCE_ANNOTATION, SYNC_MANAGER};
 use cutover_core::intent::driven::{self, Driven};
 use cutover_core::intent::gate::Write;
 use cutover_core::manifest::{Entry, Manifest};
@@ -35,6 +35,8 @@ pub(super) struct Agreed {
     by: BTreeMap<ObjectKey, String>,
     /// Those that cannot have it, or need not.
     answers: BTreeMap<ObjectKey, Answer>,
+    /// What pushes to other repositories and branches have set off.
+    of_others: Vec<Problem>,
     /// It isn't certain yet what Git asks for, or what is there.
     in_doubt: bool,
 }
@@ -63,7 +65,8 @@ impl Agreed {
     /// Returns which Migrations only a person can bring to an end.
     pub(super) fn problems(&self) -> Vec<Problem> {
         let problems = self.answers.values();
-        problems.filter_map(|answer| answer.problem.clone()).collect()
+        let problems = problems.filter_map(|answer| answer.problem.clone());
+        problems.chain(self.of_others.iter().cloned()).collect()
     }
 }
 
@@ -144,6 +147,7 @@ impl Sync {
     pub(super) async fn apply_agreed(&mut self, revision: &Revision) {
         let committed = self.committed();
         let before = std::mem::take(&mut self.agreed);
+        self.agreed.of_others = self.of_others();
         if !committed.is_empty() {
             self.check_settings(revision).await;
             self.agreed.in_doubt = self.doubt_elsewhere(revision).is_some();
@@ -231,6 +235,35 @@ impl Sync {
             }
         }
         all
+    }
+
+    /// Returns what to say of committed Migrations whose policy has another placement in Git, and that a push to another repository or branch
+    /// has set off: that may be where this one was before, which only a person knows.
+    fn of_others(&self) -> Vec<Problem> {
+        let Some(own) = self.source.selection.own() else {
+            return Vec::new();
+        };
+        let (id, here) = (self.sync_id(&own.name), self.source.repo.source());
+        let migrations = self.observer.list(api::GROUP, "Migration");
+        let committed = migrations.iter().filter(|one| driven::is_committed(one));
+        let driven = committed.filter_map(|one| Driven::of(one));
+        let others = driven.filter(|driven| !driven.is_by(&id) && driven.source() != Some(here.as_str()));
+        let problems = others.filter_map(|driven| {
+            let entry = self.placed.objects.get(&driven.policy.key())?;
+            let there = driven.source().unwrap_or("an unknown repository");
+            (!driven.is_by_placement(&entry.value())).then(|| Problem {
+                message: format!(
+                    "{} is committed and waits for the placement that it has carried out, which this sync does not apply: a push to \
+                     {there} has set it off",
+                    driven.name()
+                ),
+                hint: Some(format!(
+                    "{HINT}; or, if this repository was in {there} before, annotate the Migration with {SOURCE_ANNOTATION}={here}"
+                )),
+                at: Some(entry.source()),
+            })
+        });
+        problems.collect()
     }
 
     /// Gives a policy the agreed placement, if it hasn't it and may have it. An error says why it can't.

@@ -1,13 +1,15 @@
 //! Migrations that a change of placement sets off: created in place of a write that the gate refuses, and rolled back when Git asks for
 //! something else.
 
+use std::sync::Arc;
+
 use serde_json::Value;
 
 use super::Sync;
 use super::gate::{Asked, SetOff, list};
 use super::successors::Ahead;
 use cutover_cluster::{Exactly, Mode, Written};
-use cutover_core::api::{self, SYNC_MANAGER};
+use cutover_core::api::{self, PolicyName, SYNC_MANAGER};
 use cutover_core::config::Migrations;
 use cutover_core::error::Error;
 use cutover_core::intent::driven::{self, Called, Cause, Driven, MigrationsByWorkload};
@@ -43,6 +45,7 @@ impl Sync {
         }
         let cause = Cause {
             sync: &self.sync_id(&own.name),
+            source: &self.source.repo.source(),
             policy: asked.policy,
             wanted: &wanted,
         };
@@ -164,6 +167,48 @@ impl Sync {
         }
     }
 
+    /// Takes over the Migrations that another sync of this repository and branch has set off, where only this one has their policy in Git by
+    /// now: that one was renamed or removed, or the policy has moved to this one. Git has its last word by the sync that has the policy.
+    async fn take_moves_over(&mut self, revision: &Revision, id: &str) {
+        let all = self.observer.list(api::GROUP, "Migration");
+        if self.taken_over(&all, id).is_empty() {
+            return;
+        }
+        self.check_settings(revision).await;
+        // Until every other sync has read the commit, another one may have the policy.
+        self.moves_in_doubt = self.doubt_elsewhere(revision).is_some();
+        if self.moves_in_doubt {
+            return;
+        }
+        for (live, driven) in self.taken_over(&all, id) {
+            let told = "this sync has its policy in Git, and says from now on what becomes of the Migration";
+            let written = self.change_move(live, &driven, &driven.take_over(id), told).await;
+            if let Err(error) = written {
+                tracing::warn!(migration = driven.name(), %error, "a Migration cannot be taken over");
+            }
+        }
+    }
+
+    /// Returns the Migrations that this sync is to take over, as far as can be seen of what the others have in Git.
+    fn taken_over<'m>(&self, all: &'m [Arc<Value>], id: &str) -> Vec<(&'m Value, Driven<'m>)> {
+        let source = self.source.repo.source();
+        let driven = all.iter().filter_map(|live| Some((&**live, Driven::of(live)?)));
+        let is_ours = |driven: &Driven<'_>| {
+            let policies = [Some(&driven.policy), driven.successor.as_ref()];
+            driven.may_be_taken_over(id, &source) && self.has_alone(policies.into_iter().flatten())
+        };
+        driven.filter(|(_, driven)| is_ours(driven)).collect()
+    }
+
+    /// Returns whether this sync, and no other one, has the first of some policies that is in Git.
+    fn has_alone<'p>(&self, policies: impl Iterator<Item = &'p PolicyName>) -> bool {
+        let mut wanted = policies.map(|policy| {
+            let key = policy.key();
+            (self.placed.objects.contains_key(&key), self.siblings.want(&key))
+        });
+        wanted.find(|(own, other)| *own || *other) == Some((true, false))
+    }
+
     /// Rolls back what Git has overtaken, and what another one of the same workload makes wait. What is committed already stays so.
     pub(super) async fn turn_back_overtaken(&mut self, revision: &Revision) {
         self.moves_in_doubt = false;
@@ -171,6 +216,7 @@ impl Sync {
             return;
         };
         let id = self.sync_id(&own.name);
+        self.take_moves_over(revision, &id).await;
         let all = self.observer.list(api::GROUP, "Migration");
         let own: Vec<(&Value, Driven<'_>)> = all
             .iter()
@@ -227,12 +273,18 @@ impl Sync {
         let writer = self.cluster.writer(SYNC_MANAGER);
         // As it was read: one that is committed by now isn't asked to turn back.
         let read = Exactly::of(live);
-        let written = writer.patch(&served, &read, patch, Mode::Write);
-        if let Written::Precondition(why) = written.await? {
-            tracing::debug!(migration = driven.name(), why, "a precondition failed");
-            return Ok(());
+        match writer.patch(&served, &read, patch, Mode::Write).await? {
+            Written::Done(written) => {
+                if let Some(key) = driven::key_of(live) {
+                    self.observer.note(&key, &written);
+                }
+                tracing::info!(migration = driven.name(), "{why}");
+            }
+            Written::Precondition(why) => {
+                tracing::debug!(migration = driven.name(), why, "a precondition failed");
+            }
+            Written::Exists(_) => {}
         }
-        tracing::info!(migration = driven.name(), "{why}");
         Ok(())
     }
 }

@@ -110,6 +110,7 @@ fn it_says_which_policy_takes_the_workload_up() {
     let mut called = orders_to_west(Some(successor.clone()));
     let cause = Cause {
         sync: "sync",
+        source: "example.com/fleet@main",
         policy: &gone,
         wanted: &by,
     };
@@ -140,6 +141,7 @@ fn it_notes_the_placement_that_its_policy_is_to_have() {
     let set_off = |called: &Called, wanted: &Value| {
         let cause = Cause {
             sync: "sync",
+            source: "example.com/fleet@main",
             policy: &orders,
             wanted,
         };
