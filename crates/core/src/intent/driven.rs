@@ -20,7 +20,9 @@ use super::child;
 use super::effect::{add, segment};
 use super::gate::{Fate, Ground, Loss, Refusal, Tenant, Write};
 use super::record::digest;
-use crate::api::{self, Intent, MigrationSpec, Phase, PolicyName, SOURCE_ANNOTATION, WorkloadRef};
+use crate::api::{
+    self, Intent, MigrationSpec, Phase, PolicyName, SOURCE_ANNOTATION, WaitCode, WaitingFor, WorkloadRef,
+};
 use crate::config::{Migrations, MigrationsMode};
 use choice::Choice;
 use cutover_karmada::name::{ClusterName, GroupKind, ObjectKey};
@@ -59,7 +61,7 @@ pub const COMES_AFTER: &str = "another Migration of the workload comes first";
 
 /// How many bytes of JSON a placement may take that is noted.
 const MOST_OF_A_PLACEMENT: usize = 16 * 1024;
-/// How many characters of a reason that an annotation gives are shown.
+/// How many characters of a reason that a Migration gives are shown.
 const MOST_OF_A_REASON: usize = 200;
 /// How much of the name of a workload goes into the name of its Migration.
 const PART: usize = 32;
@@ -452,9 +454,34 @@ impl<'a> Driven<'a> {
             .unwrap_or_default()
     }
 
-    /// Returns whether it counts against the moves that may be under way at once: one that is committed only waits for the policy.
+    /// Returns whether it has neither ended nor passed its commit point.
     pub fn is_under_way(&self) -> bool {
         !self.phase().is_terminal() && self.phase() != Phase::Cleanup
+    }
+
+    /// Returns whether it counts against the moves that may be under way at once. One that only waits for the policy does not; nor does
+    /// one that has touched nothing and goes on when a person says so: whoever lets it begin decides that one more is under way.
+    pub fn takes_a_turn(&self) -> bool {
+        let is_untouched = matches!(self.phase(), Phase::Pending | Phase::Preflight);
+        let code = self.migration.pointer("/status/waitingFor/code");
+        let code = code.and_then(|code| WaitCode::deserialize(code).ok());
+        let rests = is_untouched && code.is_some_and(WaitCode::is_for_a_person);
+        self.is_under_way() && !rests && returned_to(self.migration).is_none()
+    }
+
+    /// Returns where it stands and what it waits for, in one line.
+    pub fn described(&self) -> String {
+        let wait = WaitingFor::deserialize(&self.migration["status"]["waitingFor"]);
+        let waits = wait.map_or_else(
+            |_| String::new(),
+            |wait| format!(" and {}", one_line(&wait.phrase())),
+        );
+        format!("{} is in {}{waits}", self.name(), self.phase())
+    }
+
+    /// Returns since when it waits for something.
+    pub fn waits_since(&self) -> Option<&'a str> {
+        self.migration.pointer("/status/waitingFor/since")?.as_str()
     }
 
     /// Returns whether it is committed and offers no word, by which a person might bring the workload back: a placement may be all
@@ -664,10 +691,14 @@ pub fn why_overtaken(annotations: Option<&BTreeMap<String, String>>) -> Option<&
     if why == "true" {
         return Some(OVERTAKEN);
     }
-    let line = why.split(char::is_control).find(|line| !line.trim().is_empty());
+    Some(one_line(why))
+}
+
+fn one_line(text: &str) -> &str {
+    let line = text.split(char::is_control).find(|line| !line.trim().is_empty());
     let line = line.map_or("", str::trim);
     let end = line.char_indices().nth(MOST_OF_A_REASON).map(|(end, _)| end);
-    Some(end.and_then(|end| line.get(..end)).unwrap_or(line))
+    end.and_then(|end| line.get(..end)).unwrap_or(line)
 }
 
 /// What of a policy decides where something goes. What else it selects is no other placement of what it has.

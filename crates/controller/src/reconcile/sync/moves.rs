@@ -20,6 +20,8 @@ use cutover_karmada::name::{Gvk, ObjectKey, Revision};
 use crate::reconcile::intents::served;
 
 const NAMELESS: &str = "a Migration without a name";
+/// How many of the Migrations that others wait for are named.
+const MOST_NAMED: usize = 3;
 
 impl Sync {
     /// Creates the Migrations that a refused change of a policy calls for, as many as may be under way.
@@ -104,11 +106,11 @@ impl Sync {
     ) -> Result<SetOff, String> {
         // Read afresh: one that was created a moment ago, by another replica too, is not created twice.
         let live: Vec<Value> = list(&self.cluster, api::API_VERSION, "Migration", None).await?;
-        let own = live
-            .iter()
-            .filter_map(Driven::of)
-            .filter(|driven| driven.is_by(cause.sync));
-        let (mut under_way, most) = (own.filter(Driven::is_under_way).count(), at_once(settings));
+        let driven = live.iter().filter_map(Driven::of);
+        let before: Vec<Driven<'_>> = driven
+            .filter(|driven| driven.is_by(cause.sync) && driven.takes_a_turn())
+            .collect();
+        let (mut under_way, most) = (before.len(), at_once(settings));
         // All or none: where one can't be moved the policy stays, and the others would have been moved for nothing.
         let there = MigrationsByWorkload::of(&live);
         let states = called.iter().map(|called| state_of(&there, called, cause));
@@ -134,9 +136,7 @@ impl Sync {
         }
         Ok(match by {
             Some(key) => SetOff::Under(key.to_string()),
-            None => SetOff::Under(format!(
-                "Migrations that wait for a turn ({under_way} are under way)"
-            )),
+            None => SetOff::Under(awaited_turn(before)),
         })
     }
 
@@ -317,6 +317,21 @@ fn state_of(
         )),
         None => Ok(None),
     }
+}
+
+/// Returns what a move waits for while as many as may be are under way: those that have stood still longest are named.
+fn awaited_turn(mut under_way: Vec<Driven<'_>>) -> String {
+    under_way.sort_by_key(|driven| driven.waits_since().map_or((true, ""), |since| (false, since)));
+    let mut named: Vec<String> = under_way.iter().take(MOST_NAMED).map(Driven::described).collect();
+    let more = under_way.len().saturating_sub(MOST_NAMED);
+    if more > 0 {
+        named.push(format!("and {more} more"));
+    }
+    format!(
+        "Migrations that wait for a turn ({} under way: {})",
+        under_way.len(),
+        named.join("; ")
+    )
 }
 
 fn no_move(why: &str) -> String {

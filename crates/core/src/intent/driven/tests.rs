@@ -131,6 +131,91 @@ fn it_says_which_policy_takes_the_workload_up() {
     assert_eq!(Driven::of(&set_off(&called)).unwrap().successor, None);
 }
 
+/// Whoever may edit Migrations in a namespace has no say about the policies of another one.
+#[test]
+fn a_migration_names_a_policy_of_its_own_namespace_or_one_of_cluster_scope() {
+    let by = policy(&["west"], &["orders"]);
+    for (annotation, value, counts) in [
+        (POLICY_ANNOTATION, r#"["shop","orders"]"#, true),
+        (POLICY_ANNOTATION, r#"[null,"orders"]"#, true),
+        (POLICY_ANNOTATION, r#"["team-b","orders"]"#, false),
+        (SUCCESSOR_ANNOTATION, r#"["shop","next"]"#, true),
+        (SUCCESSOR_ANNOTATION, r#"["team-b","next"]"#, false),
+    ] {
+        let mut migration = set_off("one", "2026-01-01T00:00:00Z", &by);
+        migration["metadata"]["annotations"][annotation] = json!(value);
+        assert_eq!(Driven::of(&migration).is_some(), counts, "{annotation} {value}");
+        let metadata: ObjectMeta = serde_json::from_value(migration["metadata"].clone()).unwrap();
+        assert_eq!(policy_named(&metadata, annotation).is_some(), counts, "{value}");
+    }
+}
+
+#[test]
+fn another_sync_of_the_same_branch_takes_over_what_has_not_ended_or_has_failed() {
+    let (by, source) = (policy(&["west"], &["orders"]), "example.com/fleet@main");
+    for (phase, noted, sync, may) in [
+        ("Verify", Some(source), "other", true),
+        ("Cleanup", Some(source), "other", true),
+        ("RolledBack", Some(source), "other", true),
+        ("Completed", Some(source), "other", false),
+        ("Verify", Some(source), "sync", false),
+        ("Verify", Some("example.com/other@main"), "other", false),
+        // By earlier versions.
+        ("Verify", None, "other", false),
+    ] {
+        let mut migration = set_off("one", "2026-01-01T00:00:00Z", &by);
+        migration["status"]["phase"] = json!(phase);
+        if let Some(noted) = noted {
+            migration["metadata"]["annotations"][SOURCE_ANNOTATION] = json!(noted);
+        }
+        let driven = Driven::of(&migration).unwrap();
+        assert_eq!(
+            driven.may_be_taken_over(sync, source),
+            may,
+            "{phase} {noted:?} {sync}"
+        );
+    }
+}
+
+#[test]
+fn what_has_touched_nothing_and_waits_for_a_person_keeps_no_other_move_waiting() {
+    let by = policy(&["west"], &["orders"]);
+    for (phase, code, takes) in [
+        ("Pending", None, true),
+        ("Preflight", Some("Evidence"), true),
+        ("Pending", Some("Pause"), false),
+        ("Preflight", Some("Approval"), false),
+        ("Hold", Some("Pause"), true),
+        ("Verify", Some("Approval"), true),
+        ("Cleanup", None, false),
+        ("Completed", None, false),
+    ] {
+        let mut migration = set_off("one", "2026-01-01T00:00:00Z", &by);
+        migration["status"] = json!({"phase": phase, "waitingFor": {"code": code}});
+        let driven = Driven::of(&migration).unwrap();
+        assert_eq!(driven.takes_a_turn(), takes, "{phase} {code:?}");
+    }
+    let mut given_back = set_off("one", "2026-01-01T00:00:00Z", &by);
+    given_back["status"] = json!({"phase": "RollingBack", "journal": {
+        "source": "east", "writer": "east", "rollBack": {"fromPhase": "Cleanup", "stage": "Returned"},
+    }});
+    assert!(!Driven::of(&given_back).unwrap().takes_a_turn());
+}
+
+#[test]
+fn where_it_stands_and_what_it_waits_for_is_one_line() {
+    let mut migration = set_off("one", "2026-01-01T00:00:00Z", &policy(&["west"], &["orders"]));
+    let described = |migration: &Value| Driven::of(migration).unwrap().described();
+    assert_eq!(described(&migration), "Migration shop/one is in Pending");
+    migration["status"]["waitingFor"] = json!({
+        "code": "Evidence", "reason": "east: the job is not healthy\nand more", "since": "2026-01-01T00:00:00Z",
+    });
+    assert_eq!(
+        described(&migration),
+        "Migration shop/one is in Pending and waits: east: the job is not healthy"
+    );
+}
+
 #[test]
 fn it_notes_the_placement_that_its_policy_is_to_have() {
     let orders = PolicyName {
