@@ -14,7 +14,7 @@ use super::Sync;
 use super::gate::{Reach, accepted, cannot_tell};
 use super::pass::place_of;
 use super::report::Problem;
-use super::standing::less_often;
+use super::standing::{MOVING, less_often};
 use crate::reconcile::intents::policies::typed;
 use crate::reconcile::intents::served;
 use cutover_cluster::{self as cluster, Applied, Mode};
@@ -76,7 +76,9 @@ impl Agreed {
 struct Answer {
     /// Of which commit, policy and Migrations.
     of: String,
-    /// `None`: what Git says needs nothing of it.
+    /// The policy that comes first, and which version of it there was.
+    after: Option<(ObjectKey, Option<String>)>,
+    /// `None`: what Git says needs nothing of it, or another policy comes first.
     problem: Option<Problem>,
     /// How often the same was answered before.
     times: u32,
@@ -90,10 +92,28 @@ impl Answer {
         let times = before.map_or(0, |before| before.times.saturating_add(1));
         Self {
             of,
+            after: None,
             problem,
             times,
             again: now + less_often(times),
         }
+    }
+
+    /// Another policy comes first, of which a change tells; what else decides that is looked at every few seconds.
+    fn after(of: String, first: ObjectKey, version: Option<String>, now: Instant) -> Self {
+        Self {
+            of,
+            after: Some((first, version)),
+            problem: None,
+            times: 0,
+            again: now + MOVING,
+        }
+    }
+
+    /// Returns whether the same would be answered now, as far as changes tell. `version`: which one there is of a policy.
+    fn holds(&self, of: &str, version: impl Fn(&ObjectKey) -> Option<String>, now: Instant) -> bool {
+        let after = self.after.as_ref();
+        self.of == of && self.again > now && after.is_none_or(|(first, before)| version(first) == *before)
     }
 }
 
@@ -101,8 +121,10 @@ impl Answer {
 enum Turn {
     /// The policy has it, or may have it.
     Now,
-    /// Something else comes before it.
+    /// Something else comes before it, and a change tells of that.
     Later,
+    /// This policy comes before it, as the gate has found on fresh reads.
+    After(ObjectKey),
     /// What Git says needs nothing of it.
     Never,
 }
@@ -157,10 +179,8 @@ impl Sync {
             let version = self.observer.version(&key).unwrap_or_default();
             let of = format!("{} {version} {}", revision.as_str(), one.versions.join(" "));
             let answer = answers.remove(&key);
-            if let Some(answer) = answer
-                .as_ref()
-                .filter(|answer| answer.of == of && answer.again > now)
-            {
+            let version = |key: &ObjectKey| self.observer.version(key);
+            if let Some(answer) = answer.as_ref().filter(|answer| answer.holds(&of, version, now)) {
                 self.agreed.answers.insert(key, answer.clone());
                 continue;
             }
@@ -170,6 +190,12 @@ impl Sync {
                     continue;
                 }
                 Ok(Turn::Later) => continue,
+                Ok(Turn::After(first)) => {
+                    let version = self.observer.version(&first);
+                    let answer = Answer::after(of, first, version, now);
+                    self.agreed.answers.insert(key, answer);
+                    continue;
+                }
                 Ok(Turn::Never) => None,
                 Err(why) => Some(one.problem(&why)),
             };
@@ -303,8 +329,8 @@ impl Sync {
         let ground = self.ground(&reach).await.map_err(|why| cannot_tell(&why))?;
         let write = Write::Policy(committed.policy.clone(), Some(Box::new(agreed.clone())));
         // It has the selectors of Git, and may let go of a workload that another policy is to take up.
-        if self.comes_first(&ground, &write, None).is_some() {
-            return Ok(Turn::Later);
+        if let Some(first) = self.comes_first(&ground, &write, None) {
+            return Ok(Turn::After(first));
         }
         let goes_first = driven::goes_first(
             &ground,
@@ -378,5 +404,26 @@ mod tests {
             before = Some(answer);
         }
         assert_eq!(delays, [5, 10, 20, 40, 80, 160, 300, 300, 5]);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn what_another_policy_comes_before_is_asked_again_when_that_one_changes_or_soon() {
+        let (now, version) = (Instant::now(), |text: &str| Some(text.to_owned()));
+        let first = PolicyName {
+            namespace: Some("shop".to_owned()),
+            name: "next".to_owned(),
+        };
+        let answer = Answer::after("a".to_owned(), first.key(), version("1"), now);
+        assert!(answer.holds("a", |_| version("1"), now));
+        assert!(
+            !answer.holds("a", |_| version("2"), now),
+            "the policy has changed"
+        );
+        assert!(!answer.holds("a", |_| None, now), "the policy is gone");
+        assert!(
+            !answer.holds("b", |_| version("1"), now),
+            "a Migration has changed"
+        );
+        assert!(!answer.holds("a", |_| version("1"), now + MOVING));
     }
 }
