@@ -8,7 +8,7 @@ use cutover::sandbox::karmada::Features;
 use cutover::sandbox::{World, WorldOptions};
 use serde_json::{Value, json};
 
-use crate::placement::{job, named, policy, runs, started, started_in};
+use crate::placement::{job, migration, named, policy, runs, started, started_in};
 use crate::support::commands::Commands;
 use crate::support::fleet::opened;
 use crate::support::plane::{NAMESPACE, Plane, settings};
@@ -862,8 +862,14 @@ async fn one_that_failed_is_not_tried_again_until_something_changes() {
     until("it is rolled back", || phases(&plane) == ["RolledBack"]).await;
     until("it runs where it did", || runs(&world, "east", "orders")).await;
     drop(running);
+    let is_told = |(key, by): (&ObjectKey, &str)| {
+        key.name == "orders"
+            && by.starts_with("Migration shop/orders-to-west-")
+            && by.ends_with(", which has not moved the workload that this policy places")
+    };
     for _ in 0..2 {
-        plane.run().await;
+        let report = plane.sync("main").await;
+        assert!(report.held_back().any(is_told), "{:?}", report.objects);
         assert_eq!(phases(&plane), ["RolledBack"]);
     }
     assert_eq!(named(&plane, "orders"), json!(["east"]));
@@ -881,6 +887,115 @@ async fn one_that_failed_is_not_tried_again_until_something_changes() {
     })
     .await;
     assert_eq!(migrations(&plane).len(), 2);
+    is_clean(&world);
+}
+
+/// Another change of the policy, which asks for the same placement, says why it is not tried again; without that Migration it is.
+#[tokio::test]
+async fn one_that_failed_is_tried_again_when_it_is_deleted() {
+    let settings = settings(AUTO);
+    let more = [("cutover.yaml", &*settings), ("broken.yaml", BROKEN)];
+    let (world, plane) = started(&placed(EAST), &more).await;
+    let running = plane.start();
+    let west = policy("orders", "orders", "west");
+    plane.push(&[("policy.yaml", &west)]);
+    until("it is rolled back", || phases(&plane) == ["RolledBack"]).await;
+    until("it runs where it did", || runs(&world, "east", "orders")).await;
+    running.stop().await;
+    let repaired = BROKEN.replace("orders:broken", "orders:1.0");
+    let labelled = west.replace("namespace: shop", "namespace: shop, labels: {team: a}");
+    plane.push(&[("broken.yaml", &*repaired), ("policy.yaml", &*labelled)]);
+    let failed = migrations(&plane)[0]["metadata"]["name"]
+        .as_str()
+        .unwrap()
+        .to_owned();
+    let told = problems(&plane).await;
+    let says = format!(
+        "Migration shop/{failed} has not moved it (RolledBack): change the placement, or delete that Migration to try again"
+    );
+    assert!(told.contains(&says), "{told}");
+    assert_eq!(phases(&plane), ["RolledBack"]);
+    plane.server.delete(&MIGRATIONS, Some("shop"), &failed);
+    let _running = plane.start();
+    until("it is across", || phases(&plane) == ["Completed"]).await;
+    assert!(runs(&world, "west", "orders"));
+    assert_eq!(named(&plane, "orders"), json!(["west"]));
+    is_clean(&world);
+}
+
+/// Two moves, one at a time: the first one waits for its time window, and then for a person.
+#[tokio::test]
+async fn what_takes_the_turn_is_named_and_what_a_person_has_paused_before_it_began_takes_none() {
+    let settings = settings(
+        "- {name: main, gate: {migrations: {mode: Auto, maxParallel: 1, window: {notBefore: '2100-01-01T00:00:00Z'}}}}",
+    );
+    let (bills, east) = (job("bills"), policy("bills", "bills", "east"));
+    let more = [
+        ("cutover.yaml", &*settings),
+        ("bills.yaml", &*bills),
+        ("bills-policy.yaml", &*east),
+    ];
+    let (world, plane) = started(&placed(EAST), &more).await;
+    until("bills runs in east", || runs(&world, "east", "bills")).await;
+    let _running = plane.start();
+    plane.push(&[("policy.yaml", &policy("orders", "orders", "west"))]);
+    let waits = || migrations(&plane)[0]["status"]["waitingFor"].clone();
+    until("the first one waits", || {
+        phases(&plane) == ["Pending"] && waits()["reason"].is_string()
+    })
+    .await;
+    plane.push(&[("bills-policy.yaml", &policy("bills", "bills", "west"))]);
+    let name = migrations(&plane)[0]["metadata"]["name"]
+        .as_str()
+        .unwrap()
+        .to_owned();
+    let says = format!(
+        "Migrations that wait for a turn (1 under way: Migration shop/{name} is in Pending and waits: its time window to open at 2100-"
+    );
+    let is_told = || {
+        let status = plane.origin.read("cutover-status", "status.yaml");
+        let status: Option<Value> = status.and_then(|text| serde_yaml::from_str(&text).ok());
+        status.is_some_and(|status| status.to_string().contains(&says))
+    };
+    until("it is told what is waited for", is_told).await;
+    assert_eq!(migrations(&plane).len(), 1);
+    let paused = Patch::Merge(json!({"spec": {"paused": true}}));
+    plane
+        .server
+        .patch(&MIGRATIONS, Some("shop"), &name, None, &paused, "kubectl");
+    until("the second one has its turn", || migrations(&plane).len() == 2).await;
+    assert!(runs(&world, "east", "orders") && runs(&world, "east", "bills"));
+    is_clean(&world);
+}
+
+/// The policy in force names a third cluster by then: the job stays where it was brought back to, and the Migration says for what it waits.
+#[tokio::test]
+async fn a_policy_that_another_client_changes_before_the_job_is_back_moves_nothing() {
+    let settings = settings(PATIENT);
+    let (world, plane) = started(&placed(EAST), &[("cutover.yaml", &settings)]).await;
+    let _running = plane.start();
+    plane.push(&[("policy.yaml", &policy("orders", "orders", "west"))]);
+    until("the target is watched", || phases(&plane) == ["Verify"]).await;
+    let place = |cluster: &str| {
+        let placement = json!({"clusterAffinity": {"clusterNames": [cluster]}});
+        let patch = Patch::Merge(json!({"spec": {"placement": placement}}));
+        let server = &plane.server;
+        server.patch(&POLICIES, Some("shop"), "orders", None, &patch, "kubectl");
+    };
+    place("north");
+    plane.push(&[("policy.yaml", &placed(EAST))]);
+    until("it waits for a placement", || {
+        let reason = migrations(&plane)[0]["status"]["waitingFor"]["reason"].clone();
+        reason
+            .as_str()
+            .is_some_and(|reason| reason.starts_with("east to be kept"))
+    })
+    .await;
+    assert_eq!(phases(&plane), ["RollingBack"]);
+    assert!(runs(&world, "east", "orders"));
+    place("east");
+    until("it is rolled back", || phases(&plane) == ["Aborted"]).await;
+    assert!(runs(&world, "east", "orders"));
     is_clean(&world);
 }
 
@@ -1517,6 +1632,70 @@ async fn policies_that_exchange_their_jobs_do_not_wait_for_each_other_for_ever()
         }
         is_clean(&world);
     }
+}
+
+/// One of the ring is held by an intent, and may be for long: the first one does not leave its job without a policy meanwhile.
+#[tokio::test]
+async fn a_policy_that_an_intent_holds_is_waited_for_although_it_waits_in_turn() {
+    let settings = settings(AUTO);
+    let names = ["orders", "bills", "carts"];
+    let (bills, carts) = (job("bills"), job("carts"));
+    let policies = |shift: usize, label: &str| {
+        let of = |index: usize| {
+            let job = names[(index + shift) % names.len()];
+            let text = policy(names[index], job, "east");
+            text.replace(
+                "namespace: shop",
+                &format!("namespace: shop, labels: {{{label}}}"),
+            )
+        };
+        [of(0), of(1), of(2)]
+    };
+    let [first, second, third] = policies(0, "team: a");
+    let more = [
+        ("cutover.yaml", &*settings),
+        ("bills.yaml", &*bills),
+        ("bills-policy.yaml", &*second),
+        ("carts.yaml", &*carts),
+        ("carts-policy.yaml", &*third),
+    ];
+    let (world, plane) = started(&first, &more).await;
+    for name in names {
+        until("it runs", || runs(&world, "east", name)).await;
+    }
+    let push = |label: &str, moving: &str| {
+        let [first, second, third] = policies(1, label);
+        plane.push(&[
+            ("policy.yaml", &*first),
+            ("bills-policy.yaml", &*second),
+            ("carts-policy.yaml", &*third),
+            ("move.yaml", &*migration("carts", moving)),
+        ]);
+    };
+    let selected = || {
+        names.map(|name| {
+            let live = plane.get(&POLICIES, Some("shop"), name).unwrap();
+            live["spec"]["resourceSelectors"][0]["name"]
+                .as_str()
+                .unwrap()
+                .to_owned()
+        })
+    };
+    push("team: a", "  paused: true\n");
+    plane.run().await;
+    assert_eq!(selected(), names, "a job has no policy");
+    // It ends without having moved anything, and another commit asks for the same.
+    push("team: a", "  abort: true\n");
+    let _running = plane.start();
+    until("it has ended", || phases(&plane) == ["Aborted"]).await;
+    assert_eq!(selected(), names, "a job has no policy");
+    push("team: b", "  abort: true\n");
+    until("they have exchanged their jobs", || {
+        selected() == ["bills", "carts", "orders"]
+    })
+    .await;
+    assert!(names.iter().all(|name| runs(&world, "east", name)));
+    is_clean(&world);
 }
 
 /// It was refused because the next one is to change as well, which says nothing of whether it will let go.
