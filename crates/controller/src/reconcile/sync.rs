@@ -408,6 +408,9 @@ impl Sync {
         match (key.group.as_str(), key.kind.as_str()) {
             (api::GROUP, kind) if HOLDING.contains(&kind) => {
                 self.intents_moved = true;
+                if kind == "Migration" && !self.observer.contains(&key) {
+                    self.standing.may_move(Instant::now());
+                }
                 return self.dirty.insert(key);
             }
             ("apiextensions.k8s.io", DEFINITION) => {

@@ -9,7 +9,7 @@ use tokio::time::Instant;
 use super::pruner::LONGEST_WAIT;
 use super::report::{ObjectReport, ObjectResult, Wait};
 use cutover_cluster::Outcome;
-use cutover_core::intent::gate::is_profile;
+use cutover_core::intent::gate::{is_profile, policy_name};
 use cutover_core::plan::Place;
 use cutover_core::plan::drift::DriftedField;
 use cutover_karmada::name::{Location, ObjectKey};
@@ -199,7 +199,16 @@ impl PendingObjects {
 
     /// A definition was written: a profile that was refused may fit it, and is tried again at once.
     pub(super) fn may_fit(&mut self, now: Instant) {
-        for (_, stands) in self.objects.iter_mut().filter(|(key, _)| is_profile(key)) {
+        self.try_refused(is_profile, now);
+    }
+
+    /// A Migration was deleted: a policy that was refused may set another one off, and is tried again at once.
+    pub(super) fn may_move(&mut self, now: Instant) {
+        self.try_refused(|key| policy_name(key).is_some(), now);
+    }
+
+    fn try_refused(&mut self, which: impl Fn(&ObjectKey) -> bool, now: Instant) {
+        for (_, stands) in self.objects.iter_mut().filter(|(key, _)| which(key)) {
             if matches!(stands.report.result, ObjectResult::Applied(Outcome::Failed(_))) {
                 stands.failures = 0;
                 stands.again = Some(now);
@@ -386,6 +395,22 @@ mod tests {
         standing.may_fit(now);
         assert_eq!(standing.due(now), [profile.clone()].into());
         assert!(!standing.rests(&profile, "x", now));
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_policy_that_was_refused_is_tried_again_when_a_migration_was_deleted() {
+        let (mut standing, now) = (PendingObjects::new(1), Instant::now());
+        let policy = ObjectKey {
+            group: "policy.karmada.io".into(),
+            kind: "PropagationPolicy".into(),
+            namespace: Some("shop".into()),
+            ..key("a")
+        };
+        for key in [policy.clone(), key("b")] {
+            standing.put(key, PLACE, failed(true), Some("x".into()), now);
+        }
+        standing.may_move(now);
+        assert_eq!(standing.due(now), [policy].into());
     }
 
     #[tokio::test(start_paused = true)]
