@@ -66,12 +66,12 @@ pub fn exclude_each_other(one: &Value, other: &Value) -> Option<String> {
         }
         ("Evacuation", "Migration") => exclude_each_other(other, one),
         ("Migration", "Evacuation") => {
-            let (to, emptied) = (text(one, "/spec/to")?, text(other, "/spec/cluster")?);
+            let to = text(one, "/spec/to")?;
             let workload = (
                 text(one, "/spec/workload/kind")?,
                 text(one, "/spec/workload/name")?,
             );
-            (to == emptied && selects(other, one)).then(|| {
+            (empties(other, to) && selects(other, one)).then(|| {
                 format!(
                     "{} {} in {to}, and {to} without workloads",
                     workload.0, workload.1
@@ -118,6 +118,13 @@ pub fn take_turns(one: &Value, other: &Value) -> bool {
 
 pub fn is_called_off(intent: &Value) -> bool {
     intent.pointer("/spec/abort") == Some(&Value::Bool(true))
+}
+
+/// Returns whether an evacuation empties a cluster: it names it, or has found it by its taint.
+fn empties(evacuation: &Value, cluster: &str) -> bool {
+    let found = evacuation.pointer("/status/clusters").and_then(Value::as_array);
+    text(evacuation, "/spec/cluster") == Some(cluster)
+        || found.is_some_and(|found| found.iter().any(|found| found == cluster))
 }
 
 /// Returns whether an evacuation may be about the workload of a move, as far as their specs tell.
@@ -295,6 +302,9 @@ mod tests {
         assert!(exclude_each_other(&west, &empties("west", json!({}))).is_some());
         assert!(exclude_each_other(&empties("west", json!({})), &west).is_some());
         assert_eq!(exclude_each_other(&west, &empties("east", json!({}))), None);
+        let by_taint = json!({"kind": "Evacuation", "spec": {"taint": {"key": "maintenance"}}, "status": {"clusters": ["west"]}});
+        assert!(exclude_each_other(&west, &by_taint).is_some());
+        assert_eq!(exclude_each_other(&north, &by_taint), None);
         let jobs = empties("west", json!({"kinds": ["FlinkDeployment.flink.apache.org"]}));
         assert_eq!(exclude_each_other(&west, &jobs), None);
     }
