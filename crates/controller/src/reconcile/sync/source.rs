@@ -389,27 +389,35 @@ impl Source {
         first
     }
 
-    /// Says of failures where the field stands that the server has named: reads the files of those objects again, each once.
+    /// Says of failures where the field stands that the server has named.
     pub(super) async fn locate(
         &self,
         objects: &ObjectMap<Entry>,
         outcomes: &mut BTreeMap<ObjectKey, Outcome>,
     ) {
-        let mut wanted: BTreeMap<(BlobId, String), Vec<Wanted<'_>>> = BTreeMap::new();
+        let mut fields = Vec::new();
         for (key, outcome) in outcomes {
             let Some(entry) = objects.get(key) else { continue };
+            let named = outcome.fields().into_iter();
+            fields.extend(named.map(|(field, at)| (&**entry, field, at)));
+        }
+        self.find(fields).await;
+    }
+
+    /// Says where fields of objects stand, as JSON pointers: reads the files of those objects again, each once.
+    pub(super) async fn find(&self, fields: Vec<(&Entry, String, &mut Location)>) {
+        let mut wanted: BTreeMap<(BlobId, String), Vec<Wanted<'_>>> = BTreeMap::new();
+        for (entry, field, at) in fields {
             let origin = entry.origin();
             let Some(blob) = origin.blob.as_deref().and_then(|id| id.parse().ok()) else {
                 continue;
             };
-            for (field, at) in outcome.fields() {
-                let file = wanted.entry((blob, origin.path.to_string())).or_default();
-                file.push(Wanted {
-                    index: entry.index(),
-                    field,
-                    at,
-                });
-            }
+            let file = wanted.entry((blob, origin.path.to_string())).or_default();
+            file.push(Wanted {
+                index: entry.index(),
+                field,
+                at,
+            });
         }
         let mut wanted = wanted.into_iter().peekable();
         while wanted.peek().is_some() {
