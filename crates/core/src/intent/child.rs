@@ -2,8 +2,9 @@
 
 use serde_json::{Value, json};
 
+use super::effect::{remove, segment, test};
 use super::record::digest;
-use crate::api::{self, PARENT_LABEL};
+use crate::api::{self, PARENT_LABEL, WAITS_ANNOTATION};
 
 /// How much of a name goes into the name of a child.
 const PART: usize = 24;
@@ -29,4 +30,14 @@ pub(super) fn metadata(name: &str, kind: &str, parent: &str, uid: &str) -> Value
             "controller": true, "blockOwnerDeletion": false,
         }],
     })
+}
+
+/// Returns the patch that lets an intent begin that was created held: paused, and with an annotation that keeps it so.
+pub(super) fn let_go(held: &Value) -> Vec<Value> {
+    let waits = format!("/metadata/annotations/{}", segment(WAITS_ANNOTATION));
+    let mut patch = vec![test(&waits, json!("true")), remove(&waits)];
+    if held.pointer("/spec/paused").is_some() {
+        patch.push(remove("/spec/paused"));
+    }
+    patch
 }

@@ -14,7 +14,7 @@ use serde_json::{Value, json};
 
 use super::child;
 use super::driven::{self, OVERTAKEN_ANNOTATION, SYNC_ANNOTATION};
-use super::effect::{add, remove, segment, test};
+use super::effect::{add, remove, segment};
 use super::record::digest;
 use crate::api::{
     self, CORDON_PREFIX, EvacuationSpec, Intent, MovesGate, MovesPhase, MovesSpec, Selection, TaintMatch,
@@ -570,12 +570,7 @@ fn evacuation(view: &View<'_>, member: &Member<'_>, answer: &Answer) -> Value {
 }
 
 fn let_go(evacuation: &Value) -> Step {
-    let waits = format!("/metadata/annotations/{}", segment(WAITS_ANNOTATION));
-    let mut patch = vec![test(&waits, json!("true")), remove(&waits)];
-    if evacuation.pointer("/spec/paused").is_some() {
-        patch.push(remove("/spec/paused"));
-    }
-    Step::Change(changed(evacuation, patch, "it may begin"))
+    Step::Change(changed(evacuation, child::let_go(evacuation), "it may begin"))
 }
 
 fn turned_back(evacuation: &Value, why: &str) -> Step {
