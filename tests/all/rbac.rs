@@ -48,6 +48,7 @@ const RUNS: &[&str] = &[
     "kinds::of_several_groups_of_affinities_the_scheduler_stays_with_that_of_the_target",
     "rebalance::one_that_stands_waits_for_its_occasion",
     "rebalance::replicas_that_are_divided_are_divided_anew_when_a_cluster_joins",
+    "requested::a_migration_that_is_created_late_is_deleted_and_moves_nothing",
     "rollout::a_change_goes_cluster_by_cluster_in_the_order_that_is_given",
     "rollout::a_rollout_that_is_deleted_in_the_middle_comes_to_its_end_first",
     "rollout_policy::a_policy_that_goes_lets_what_it_began_come_to_its_end_and_then_changes_go_out_as_ever",

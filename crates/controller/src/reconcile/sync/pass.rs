@@ -70,6 +70,7 @@ impl Sync {
         let standing = self.standing.reports();
         results.extend(standing.map(|(key, report)| (key.clone(), report.clone())));
         let desired = self.placed.objects.len();
+        let requests = [self.refused_requests().await, self.agreed.problems()].concat();
         let done = Done::of(&results, desired, deleted);
         self.total = self.total.and_then(done);
         let report = Arc::new(SyncReport {
@@ -81,7 +82,7 @@ impl Sync {
             done,
             unhealthy: self.waves.unhealthy(),
             problems: self.source.first_problems(),
-            requests: [self.refused_requests(), self.agreed.problems()].concat(),
+            requests,
             evacuations: self.evacuations.problems(),
             missing_folder,
             orphaned: self.orphaned(),

@@ -1,10 +1,11 @@
 //! Templates that ask for a move themselves, by an annotation: answered one after the other, from fresh reads.
 
 use std::cell::LazyCell;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
 
 use jiff::Timestamp;
-use serde_json::Value;
+use serde_json::{Value, json};
 
 use super::gate::{CLUSTERS, get, list};
 use super::report::Problem;
@@ -15,27 +16,66 @@ use cutover_core::api::{self, SYNC_MANAGER};
 use cutover_core::config::Migrations;
 use cutover_core::intent::driven;
 use cutover_core::intent::gate::may_have_state;
-use cutover_core::intent::requested::{self, ANSWER_ANNOTATION, Step, TARGET_ANNOTATION};
+use cutover_core::intent::requested::{self, ANSWER_ANNOTATION, Step, TARGET_ANNOTATION, View};
+use cutover_core::manifest::Entry;
 use cutover_core::plan::{Action, Change};
-use cutover_karmada::name::{ClusterName, Gvk, ObjectKey};
+use cutover_karmada::name::{ClusterName, Gvk, Location, ObjectKey};
 
-/// A request has three steps; one more shows that there is nothing left.
-const STEPS: usize = 4;
+/// A request has four steps, and one more shows that there is nothing left; others are for what was created late, or has changed
+/// meanwhile.
+const STEPS: usize = 10;
 
-const AGAIN: &str = "remove the annotation, or let it name another cluster; to ask again, remove it and add it in a later push";
-
-/// The templates that ask for something, or once did, and why the last attempt to answer failed.
+/// What templates ask for.
 #[derive(Debug, Default)]
-pub(super) struct Requests(BTreeMap<ObjectKey, Option<String>>);
+pub(super) struct Requests {
+    /// The templates that ask for something, or once did, and why the last attempt to answer failed.
+    failed: BTreeMap<ObjectKey, Option<String>>,
+    /// Where the annotations stand that something was said of.
+    places: BTreeMap<ObjectKey, Place>,
+}
+
+/// Where a field of an object was found.
+#[derive(Debug)]
+struct Place {
+    field: String,
+    /// Of which content, and where the object begins in it.
+    blob: Option<Box<str>>,
+    object: Location,
+    at: Location,
+}
+
+impl Place {
+    fn is_of(&self, entry: &Entry, field: &str) -> bool {
+        self.field == field && self.blob == entry.origin().blob && self.object == entry.source()
+    }
+}
+
+/// What is said of a request.
+struct Told {
+    key: ObjectKey,
+    entry: Arc<Entry>,
+    why: String,
+    hint: Option<String>,
+    /// The annotation that it is about, if Git has it.
+    field: Option<String>,
+    at: Location,
+}
+
+/// What there is beside a template.
+struct Ground {
+    migrations: Vec<Value>,
+    evacuations: Vec<Value>,
+    clusters: Vec<ClusterName>,
+}
 
 impl Requests {
     /// Returns whether one could not be answered for a reason that passes.
     pub(super) fn want_again(&self) -> bool {
-        self.0.values().any(Option::is_some)
+        self.failed.values().any(Option::is_some)
     }
 
     pub(super) fn forget(&mut self, key: &ObjectKey) {
-        self.0.remove(key);
+        self.failed.remove(key);
     }
 }
 
@@ -46,58 +86,78 @@ impl Sync {
             if !may_have_state(&entry.key) {
                 continue;
             }
-            let live = self.observer.get(&entry.key);
-            let asks =
-                live.is_some_and(|live| requested::is_open(&live) || requested::problem(&live).is_some());
+            let asks = self
+                .observer
+                .get(&entry.key)
+                .is_some_and(|live| requested::is_open(&live) || refused(&live, || entry.value()).is_some());
             if asks {
-                self.requests.0.entry(entry.key.clone()).or_default();
+                self.requests.failed.entry(entry.key.clone()).or_default();
             } else {
-                self.requests.0.remove(&entry.key);
+                self.requests.failed.remove(&entry.key);
             }
         }
     }
 
     /// Answers what is open.
     pub(super) async fn answer_requests(&mut self) {
-        let is_open = |key: &&ObjectKey| {
-            self.observer
-                .get(key)
-                .is_some_and(|live| requested::is_open(&live))
-        };
-        let open: Vec<ObjectKey> = self.requests.0.keys().filter(is_open).cloned().collect();
+        let open = self.open_requests();
+        self.requests
+            .failed
+            .values_mut()
+            .for_each(|failed| *failed = None);
         for key in open {
             let failed = self.answer(&key).await.err();
             if let Some(why) = &failed {
                 tracing::warn!(template = %key, why, "a request to move a workload cannot be answered");
             }
-            self.requests.0.insert(key, failed);
+            self.requests.failed.insert(key, failed);
         }
     }
 
-    async fn answer(&self, key: &ObjectKey) -> Result<(), String> {
-        let Some(entry) = self.placed.objects.get(key) else {
-            return Ok(());
+    /// Returns the templates that something may have to be done about.
+    fn open_requests(&self) -> BTreeSet<ObjectKey> {
+        let is_open = |key: &&ObjectKey| {
+            self.observer
+                .get(key)
+                .is_some_and(|live| requested::is_open(&live))
         };
-        if requested::is_answered_in(&entry.value()) {
-            return Err(format!(
-                "Git has the annotation {ANSWER_ANNOTATION}, which is cutover's own: take it out of the file"
-            ));
+        let open = self.requests.failed.keys().filter(is_open).cloned();
+        // What is created late is no change of its template.
+        let migrations = self.observer.list(api::GROUP, "Migration");
+        let held = migrations.iter().filter_map(|one| requested::held_for(one));
+        let held = held.filter(|key| self.placed.objects.contains_key(key));
+        open.chain(held).collect()
+    }
+
+    async fn answer(&self, key: &ObjectKey) -> Result<(), String> {
+        match self.placed.objects.get(key) {
+            // The request stays open, and what is wrong is reported.
+            Some(entry) if requested::is_answered_in(&entry.value()) => Ok(()),
+            Some(entry) => self.follow_request(entry).await,
+            None => Ok(()),
         }
-        let settings = self.migrations();
+    }
+
+    /// Takes steps until there is none.
+    async fn follow_request(&self, entry: &Entry) -> Result<(), String> {
+        let (settings, namespace) = (self.migrations(), entry.key.namespace.as_deref());
         for _ in 0..STEPS {
             // Afresh: what was answered a moment ago, by another replica too, is not answered again.
-            let namespace = key.namespace.as_deref();
-            let template = get(&self.cluster, &entry.gvk, namespace, &key.name).await?;
+            let ground = self.ground_of_request(namespace).await?;
+            // The template last: a Migration that was read before is one of an answer that this one has, or has replaced.
+            let name = &entry.key.name;
+            let template: Option<Value> = get(&self.cluster, &entry.gvk, namespace, name).await?;
             let Some(template) = template else {
                 return Ok(());
             };
-            let live: Vec<Value> = list(&self.cluster, api::API_VERSION, "Migration", namespace).await?;
-            let clusters: Vec<Value> = list(&self.cluster, CLUSTERS, "Cluster", None).await?;
-            let names = clusters
-                .iter()
-                .filter_map(|cluster| cluster["metadata"]["name"].as_str());
-            let names: Vec<ClusterName> = names.map(ClusterName::from).collect();
-            let Some(step) = requested::next(&template, &live, &names, &settings, Timestamp::now()) else {
+            let view = View {
+                migrations: &ground.migrations,
+                evacuations: &ground.evacuations,
+                clusters: &ground.clusters,
+                settings: &settings,
+                now: Timestamp::now(),
+            };
+            let Some(step) = requested::next(&template, &view) else {
                 return Ok(());
             };
             if !self.take(&entry.gvk, &template, step).await? {
@@ -105,36 +165,60 @@ impl Sync {
                 return Ok(());
             }
         }
-        Ok(())
+        Err(format!("after {STEPS} steps there are more to take"))
     }
 
-    /// Returns whether it was done: not where the object is another one by now.
+    async fn ground_of_request(&self, namespace: Option<&str>) -> Result<Ground, String> {
+        let of_cutover = api::API_VERSION;
+        let clusters: Vec<Value> = list(&self.cluster, CLUSTERS, "Cluster", None).await?;
+        let name = |cluster: &Value| cluster["metadata"]["name"].as_str().map(ClusterName::from);
+        let mut evacuations: Vec<Value> = list(&self.cluster, of_cutover, "Evacuation", None).await?;
+        // The items of a list need not say what they are.
+        for one in &mut evacuations {
+            one["kind"] = json!("Evacuation");
+        }
+        Ok(Ground {
+            clusters: clusters.iter().filter_map(name).collect(),
+            evacuations,
+            migrations: list(&self.cluster, of_cutover, "Migration", namespace).await?,
+        })
+    }
+
+    /// Returns whether there may be another step: not where the template is another one by now.
     async fn take(&self, gvk: &Gvk, template: &Value, step: Step) -> Result<bool, String> {
         let writer = self.cluster.writer(SYNC_MANAGER);
-        let name = template["metadata"]["name"].as_str().unwrap_or_default();
-        let served = async |gvk: &Gvk| {
-            served(&self.cluster, gvk)
-                .await
-                .map_err(|error| error.to_string())
-        };
+        let name = |of: &Value| of["metadata"]["name"].as_str().unwrap_or_default().to_owned();
+        let is_answer = matches!(step, Step::Answer(..));
+        let migrations = Gvk::new(api::API_VERSION, "Migration");
+        let served = served(&self.cluster, if is_answer { gvk } else { &migrations }).await;
+        let served = served.map_err(|error| error.to_string())?;
         let (written, what) = match step {
             Step::Answer(patch, what) => {
-                let (served, read) = (served(gvk).await?, Exactly::of(template));
+                let read = Exactly::of(template);
                 (writer.patch(&served, &read, &patch, Mode::Write).await, what)
             }
             Step::Create(migration) => {
-                let served = served(&Gvk::new(api::API_VERSION, "Migration")).await?;
                 let created = writer.create(&served, &migration, Mode::Write).await;
-                (created, "the Migration is created".to_owned())
+                (created, format!("Migration {} is created", name(&migration)))
+            }
+            Step::LetGo(held, patch) => {
+                let read = Exactly::of(&held);
+                let changed = writer.patch(&served, &read, &patch, Mode::Write).await;
+                (changed, format!("Migration {} may begin", name(&held)))
+            }
+            Step::Delete(late) => {
+                let deleted = writer.delete(&served, &Exactly::of(&late), Mode::Write).await;
+                let what = format!("Migration {} was created late: it is deleted", name(&late));
+                (deleted, what)
             }
         };
         match written.map_err(|error| error.to_string())? {
             Written::Done(_) => {
-                tracing::info!(template = name, "{TARGET_ANNOTATION}: {what}");
+                tracing::info!(template = %name(template), "{TARGET_ANNOTATION}: {what}");
                 Ok(true)
             }
             Written::Exists(_) => Ok(true),
-            Written::Precondition(_) => Ok(false),
+            Written::Precondition(_) => Ok(!is_answer),
         }
     }
 
@@ -158,27 +242,97 @@ impl Sync {
     }
 
     /// Returns which requests are not carried out, and why.
-    pub(super) fn refused_requests(&self) -> Vec<Problem> {
+    pub(super) async fn refused_requests(&mut self) -> Vec<Problem> {
+        let mut told = self.told_of_requests();
+        let mut fields = Vec::new();
+        for one in &mut told {
+            let Some(field) = &one.field else { continue };
+            match self.requests.places.get(&one.key) {
+                Some(place) if place.is_of(&one.entry, field) => one.at.clone_from(&place.at),
+                _ => fields.push((&*one.entry, field.clone(), &mut one.at)),
+            }
+        }
+        self.source.find(fields).await;
+        let found = told
+            .iter()
+            .filter_map(|one| Some((one.key.clone(), one.place()?)));
+        self.requests.places = found.collect();
+        told.into_iter().map(Problem::from).collect()
+    }
+
+    fn told_of_requests(&self) -> Vec<Told> {
         // Only what is not answered yet may wait for one.
         let migrations = LazyCell::new(|| self.observer.list(api::GROUP, "Migration"));
-        let each = self.requests.0.iter().filter_map(|(key, failed)| {
-            let live = self.observer.get(key);
-            let refused = || live.as_deref().and_then(requested::problem);
-            let (why, hint) = match failed.clone().or_else(refused) {
-                Some(why) => (why, Some(AGAIN.to_owned())),
+        let each = self.requests.failed.iter().filter_map(|(key, failed)| {
+            let (entry, live) = (self.placed.objects.get(key)?, self.observer.get(key)?);
+            let failed = failed.as_deref().map(failing);
+            let (why, hint) = match failed.or_else(|| refused(&live, || entry.value())) {
+                Some(problem) => (problem.why, Some(problem.hint)),
                 None => {
-                    let live = live.as_deref().filter(|live| requested::is_open(live))?;
                     let migrations = migrations.iter().map(|one| &**one);
-                    (requested::awaits(live, migrations)?, None)
+                    (requested::awaits(&live, migrations)?, None)
                 }
             };
-            let entry = self.placed.objects.get(key)?;
-            Some(Problem {
-                message: format!("{key} is not moved: {why}"),
+            Some(Told {
+                key: key.clone(),
+                why,
                 hint,
-                at: Some(entry.source()),
+                field: annotation_in(&entry.value(), &live),
+                at: entry.source(),
+                entry: Arc::clone(entry),
             })
         });
         each.collect()
+    }
+}
+
+/// Says of a request that it could not be answered this time.
+fn failing(why: &str) -> requested::Problem {
+    requested::Problem {
+        why: why.to_owned(),
+        hint: "it is tried again until it succeeds".to_owned(),
+    }
+}
+
+/// Returns why a standing request is not carried out. `manifest`: the template as Git has it.
+fn refused(live: &Value, manifest: impl FnOnce() -> Value) -> Option<requested::Problem> {
+    requested::target_of(live)?;
+    if requested::is_answered_in(&manifest()) {
+        return Some(requested::Problem {
+            why: format!("Git has the annotation {ANSWER_ANNOTATION}, which is cutover's own"),
+            hint: format!("remove {ANSWER_ANNOTATION} from the file"),
+        });
+    }
+    requested::problem(live)
+}
+
+/// Returns which annotation of a manifest something is said of: the answer, which does not belong there, or the word that the live object
+/// has too.
+fn annotation_in(manifest: &Value, live: &Value) -> Option<String> {
+    if requested::is_answered_in(manifest) {
+        return Some(requested::answer_pointer());
+    }
+    let target = requested::target_of(manifest)?;
+    (requested::target_of(live) == Some(target)).then(requested::pointer)
+}
+
+impl Told {
+    fn place(&self) -> Option<Place> {
+        Some(Place {
+            field: self.field.clone()?,
+            blob: self.entry.origin().blob.clone(),
+            object: self.entry.source(),
+            at: self.at.clone(),
+        })
+    }
+}
+
+impl From<Told> for Problem {
+    fn from(told: Told) -> Self {
+        Self {
+            message: format!("{} is not moved: {}", told.key, told.why),
+            hint: told.hint,
+            at: Some(told.at),
+        }
     }
 }
