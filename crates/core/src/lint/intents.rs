@@ -105,12 +105,11 @@ fn rivals(kind: &str, set: &Set, findings: &mut Vec<Finding>) {
 /// Files don't say what has ended: whoever keeps the files of moves that are over is told once for each. Two of which neither
 /// can have ended, and of which only one can have its way, are an error.
 fn turns(set: &Set, context: &Context, findings: &mut Vec<Finding>) {
-    let is_over = |intent: &Manifest| is_called_off(&intent.value) || context.ended.contains(&intent.key);
     let once: Vec<&Manifest> = ONCE
         .iter()
         .flat_map(|kind| set.of_kind(GROUP, kind))
         .map(|intent| &**intent)
-        .filter(|intent| !is_over(intent))
+        .filter(|intent| !is_over(intent, context))
         .collect();
     let mut by_workload: BTreeMap<Workload<'_>, Vec<&Manifest>> = BTreeMap::new();
     for intent in &once {
@@ -151,7 +150,8 @@ fn turns(set: &Set, context: &Context, findings: &mut Vec<Finding>) {
             findings.push(takes_turns(intent, first));
         }
     }
-    for evacuation in set.of_kind(GROUP, "Evacuation").filter(|intent| !is_over(intent)) {
+    let evacuations = set.of_kind(GROUP, "Evacuation");
+    for evacuation in evacuations.filter(|intent| !is_over(intent, context)) {
         covered(evacuation, &once, findings);
         findings.extend(
             once.iter()
@@ -190,13 +190,16 @@ fn beside_rollouts(set: &Set, moves: &BTreeMap<Workload<'_>, Vec<&Manifest>>, fi
     }
 }
 
-/// A template and an intent that want the workload in different clusters: the template's word is refused.
+/// A template and an intent that want the workload in different clusters, or one without workloads: the template's word is refused.
 fn beside_requests(
     set: &Set,
     moves: &BTreeMap<Workload<'_>, Vec<&Manifest>>,
     context: &Context,
     findings: &mut Vec<Finding>,
 ) {
+    let is_standing = |intent: &&Manifest| !is_over(intent, context) && !may_have_ended(intent, context);
+    let evacuations = set.of_kind(GROUP, "Evacuation").map(|intent| &**intent);
+    let evacuations: Vec<&Manifest> = evacuations.filter(is_standing).collect();
     for template in set.definitions() {
         let Some(target) = requested::target_of(&template.value) else {
             continue;
@@ -213,19 +216,32 @@ fn beside_requests(
             to.is_some_and(|to| to != target) && !may_have_ended(intent, context)
         });
         if let Some(intent) = elsewhere {
-            let message = format!(
-                "{key} asks to be moved to {target}, and {} moves it elsewhere: only one of them can have it",
-                intent.key
-            );
-            let hint = format!(
-                "remove the annotation {}, or the file of the intent at {}",
-                requested::TARGET_ANNOTATION,
-                intent.source
-            );
-            let at = template.location(&requested::pointer());
-            findings.push(Finding::new(Code::ExclusiveIntents, at, message).hint(hint));
+            findings.push(refused(template, target, intent, "moves it elsewhere"));
+        }
+        let asked = requested::asked_for(&template.value);
+        let empties = |intent: &&&Manifest| {
+            let asked = asked.as_ref();
+            asked.is_some_and(|asked| exclude_each_other(asked, &intent.value).is_some())
+        };
+        if let Some(intent) = evacuations.iter().find(empties) {
+            findings.push(refused(template, target, intent, "empties that cluster"));
         }
     }
+}
+
+/// Says that a template's word is refused, because of what an intent does.
+fn refused(template: &Manifest, target: &str, intent: &Manifest, does: &str) -> Finding {
+    let message = format!(
+        "{} asks to be moved to {target}, and {} {does}: only one of them can have it",
+        template.key, intent.key
+    );
+    let hint = format!(
+        "remove the annotation {}, or the file of the intent at {}",
+        requested::TARGET_ANNOTATION,
+        intent.source
+    );
+    let at = template.location(&requested::pointer());
+    Finding::new(Code::ExclusiveIntents, at, message).hint(hint)
 }
 
 fn takes_turns(intent: &Manifest, first: &Manifest) -> Finding {
@@ -240,6 +256,10 @@ fn takes_turns(intent: &Manifest, first: &Manifest) -> Finding {
     );
     let at = intent.location("/spec/workload");
     Finding::new(Code::TakesTurns, at, message).hint(hint)
+}
+
+fn is_over(intent: &Manifest, context: &Context) -> bool {
+    is_called_off(&intent.value) || context.ended.contains(&intent.key)
 }
 
 fn may_have_ended(intent: &Manifest, context: &Context) -> bool {

@@ -117,6 +117,35 @@ fn a_template_that_asks_to_go_elsewhere_than_an_intent_is_found() {
 }
 
 #[test]
+fn a_template_that_asks_to_go_where_an_evacuation_leaves_nothing_is_found() {
+    let asks = ORDERS.replace(
+        "namespace: shop}",
+        "namespace: shop, annotations: {karmada.io/migration-target: north}}",
+    );
+    let beside = |spec: &str| {
+        let evacuation =
+            "---\napiVersion: cutover.dev/v1alpha1\nkind: Evacuation\nmetadata: {name: maintenance}\n";
+        check_text(&format!("{asks}{evacuation}spec: {{{spec}}}\n"))
+    };
+    let told = beside("cluster: north");
+    assert!(
+        told.contains(
+            "error[CUT0113]: FlinkDeployment shop/orders asks to be moved to north, and Evacuation maintenance empties that \
+             cluster: only one of them can have it\n  --> a.yaml:4:86"
+        ),
+        "{told}"
+    );
+    for passes in [
+        "cluster: west",
+        "cluster: north, abort: true",
+        "cluster: north, select: {namespaces: [other]}",
+    ] {
+        let told = beside(passes);
+        assert!(!told.contains("CUT0113"), "{told}");
+    }
+}
+
+#[test]
 fn schemas_find_misspelt_wrong_and_missing_fields() {
     let text = format!("{MIGRATION}  onFailre: Hold\n  paused: 'yes'\n  strategy: StopFrist\n{ORDERS}")
         .replace("  to: west\n", "");
