@@ -12,7 +12,7 @@ use serde_with::skip_serializing_none;
 
 use super::placement::Placement;
 use super::policy::{DispatchSuspension, Failover, PurgeMode, abort};
-use super::{Rest, schema};
+use super::{Rest, meta, schema};
 use crate::name::ClusterName;
 
 #[skip_serializing_none]
@@ -244,6 +244,22 @@ pub enum Health {
     Healthy,
     Unhealthy,
     Unknown,
+}
+
+impl ResourceBinding {
+    /// Returns the placement that the scheduler used last; `None`: it has used none, or what is noted of it can't be read.
+    pub fn applied_placement(&self) -> Option<Placement> {
+        let annotations = self.metadata.annotations.as_ref()?;
+        serde_json::from_str(annotations.get(meta::APPLIED_PLACEMENT)?).ok()
+    }
+
+    /// Returns the placement by which Karmada's taint manager evicts: the one that was used last.
+    pub fn placement_for_taints(&self) -> Placement {
+        let applied = self.applied_placement();
+        applied
+            .or_else(|| self.spec.placement.clone())
+            .unwrap_or_default()
+    }
 }
 
 impl ResourceBindingSpec {

@@ -24,7 +24,7 @@ pub struct MovesSpec {
     /// Which workloads move; absent: all.
     #[serde(default, skip_serializing_if = "Selection::is_everything")]
     pub select: Selection,
-    /// Who goes first; then the rest, by name.
+    /// Who goes first; then the rest. Of one rank what has state goes first, then what Karmada evicts first, then by name.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub order: Vec<Rank>,
     /// How many workloads move at the same time.

@@ -16,6 +16,7 @@ use super::child;
 use super::driven::{self, OVERTAKEN_ANNOTATION, SYNC_ANNOTATION};
 use super::effect::{add, remove, segment};
 use super::record::digest;
+use super::taint_eviction::{deletion, described};
 use crate::api::{
     self, CORDON_PREFIX, EvacuationSpec, Intent, MovesGate, MovesPhase, MovesSpec, Selection, TaintMatch,
     Unmovable, WAITS_ANNOTATION,
@@ -395,11 +396,6 @@ impl<'a> Member<'a> {
         self.cluster.metadata.deletion_timestamp.is_some()
     }
 
-    fn deletion(&self) -> Option<String> {
-        let at = self.cluster.metadata.deletion_timestamp.as_ref()?;
-        Some(format!("its deletion at {}", at.0))
-    }
-
     /// Returns the taints that people, or their policies, evict with.
     fn no_execute(&self) -> impl Iterator<Item = &Taint> {
         const OF_KARMADA: [&str; 3] = [
@@ -417,7 +413,7 @@ impl<'a> Member<'a> {
     fn causes(&self, meant: &[EvacuationCause]) -> Vec<String> {
         let mut causes = Vec::new();
         if meant.contains(&EvacuationCause::Deletion) {
-            causes.extend(self.deletion());
+            causes.extend(deletion(&self.cluster));
         }
         if meant.contains(&EvacuationCause::NoExecute) {
             causes.extend(self.no_execute().map(|taint| match &taint.time_added {
@@ -658,17 +654,6 @@ fn is_under_way(one: &Value) -> bool {
 
 fn name_of(object: &Value) -> &str {
     object["metadata"]["name"].as_str().unwrap_or_default()
-}
-
-fn described(taint: &Taint) -> String {
-    let Taint {
-        key, value, effect, ..
-    } = taint;
-    if value.is_empty() {
-        format!("the taint {key}:{effect}")
-    } else {
-        format!("the taint {key}={value}:{effect}")
-    }
 }
 
 fn annotation<'a>(object: &'a Value, name: &str) -> Option<&'a str> {

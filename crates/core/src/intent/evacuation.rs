@@ -151,7 +151,7 @@ impl MoveStrategy for EvacuationSpec {
                 Some(Ok(())) | None => true,
             }
         });
-        chosen.sort(&mut candidates);
+        chosen.sort(&mut candidates, ground.clusters, snapshot.now);
         let mut survey = place(&mut room, &candidates, &self.moves, &clusters);
         survey.stays.extend(stays);
         Ok(survey)

@@ -48,6 +48,7 @@ pub mod selected;
 pub mod shift;
 pub mod snapshot;
 pub mod suspension;
+mod taint_eviction;
 pub mod warnings;
 
 pub use control_plane::{ControlPlane, Needs};

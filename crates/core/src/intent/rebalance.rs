@@ -107,7 +107,7 @@ impl MoveStrategy for RebalanceSpec {
             };
             movable.push(candidate);
         }
-        chosen.sort(&mut movable);
+        chosen.sort(&mut movable, snapshot.clusters.get()?, snapshot.now);
         let unknown: Vec<&str> = clusters
             .iter()
             .filter(|name| room.capacity(name).is_none())

@@ -18,8 +18,8 @@ use cutover_core::api::{self, SYNC_MANAGER};
 use cutover_core::config::{Evacuations as Settings, EvacuationsMode};
 use cutover_core::intent::cluster_driven::{self, Change, Step, View, Workload};
 use cutover_core::intent::gate::State;
+use cutover_karmada::ResourceBinding;
 use cutover_karmada::name::{Gvk, ObjectKey};
-use cutover_karmada::{Placement, ResourceBinding, meta};
 
 /// How many rounds of steps a pass takes, of which a cause calls for four; the rest is for the next one.
 const ROUNDS: usize = 8;
@@ -317,10 +317,6 @@ fn is_cluster(key: &ObjectKey) -> bool {
 fn workload(binding: &ResourceBinding) -> Workload {
     let resource = &binding.spec.resource;
     let gvk = Gvk::new(&resource.api_version, &resource.kind);
-    let placement = binding.spec.placement.clone().unwrap_or_default();
-    let annotations = binding.metadata.annotations.as_ref();
-    let applied = annotations.and_then(|all| all.get(meta::APPLIED_PLACEMENT));
-    let applied: Option<Placement> = applied.and_then(|text| serde_json::from_str(text).ok());
     Workload {
         key: ObjectKey {
             group: gvk.group,
@@ -334,8 +330,8 @@ fn workload(binding: &ResourceBinding) -> Workload {
             .iter()
             .map(|target| target.name.clone())
             .collect(),
-        applied: applied.unwrap_or_else(|| placement.clone()),
-        placement,
+        applied: binding.placement_for_taints(),
+        placement: binding.spec.placement.clone().unwrap_or_default(),
         is_guarded: false,
     }
 }

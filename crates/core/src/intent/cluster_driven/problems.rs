@@ -6,11 +6,11 @@ use serde::Deserialize;
 use serde_json::Value;
 
 use super::{
-    ANSWER_ANNOTATION, Member, View, Workload, counts, described, has_ended, has_state_to_lose, is_deleted,
+    ANSWER_ANNOTATION, Member, View, Workload, counts, has_ended, has_state_to_lose, is_deleted,
     is_overtaken, is_turning_back, meant, name_of, under_way,
 };
 use crate::api::{Opening, Selection, WaitingFor, Window, WorkloadName};
-use cutover_karmada::Placement;
+use crate::intent::taint_eviction::{TaintEviction, eviction, turn};
 
 /// How long a workload takes to move, beside the time for which it has to be healthy: an estimate.
 const MOVE: SignedDuration = SignedDuration::from_mins(1);
@@ -110,12 +110,13 @@ fn emptied_in_part(view: &View<'_>, member: &Member<'_>) -> Option<Problem> {
 
 /// Returns the workloads that no `FailoverPlan` guards and that Karmada evicts before they can have moved, or while nothing moves them.
 fn evictions(view: &View<'_>, member: &Member<'_>) -> Vec<Problem> {
-    let mut here: Vec<&Workload> = meant(view, member).collect();
-    here.sort_by(|one, other| one.key.cmp(&other.key));
-    let evicted = here.into_iter().filter_map(|workload| {
-        let eviction = eviction(&workload.applied, member, view.now)?;
+    let evicted = meant(view, member).filter_map(|workload| {
+        let eviction = eviction(&workload.applied, &member.cluster, view.now)?;
         Some((workload, eviction))
     });
+    let mut evicted: Vec<(&Workload, TaintEviction)> = evicted.collect();
+    // As an Evacuation moves them.
+    evicted.sort_by_cached_key(|(workload, eviction)| turn(Some(eviction), workload.key.clone()));
     let at_once = view.settings.max_parallel.max(1);
     let soak = view.settings.verify.clone().unwrap_or_default();
     let each = soak.healthy_for.length().saturating_add(MOVE);
@@ -138,7 +139,7 @@ fn evictions(view: &View<'_>, member: &Member<'_>) -> Vec<Problem> {
 }
 
 /// Karmada evicts it before it can have moved.
-fn too_early(member: &Member<'_>, workload: &Workload, eviction: &Eviction) -> Problem {
+fn too_early(member: &Member<'_>, workload: &Workload, eviction: &TaintEviction) -> Problem {
     let when = match eviction.at {
         Some(at) if eviction.left.is_positive() => format!("at {at}"),
         _ => "at once".to_owned(),
@@ -228,48 +229,10 @@ fn standstill(view: &View<'_>, member: &Member<'_>, workload: &Workload) -> Opti
     (one["state"] == "Failed").then(|| format!("its move by Evacuation {name} has failed"))
 }
 
-/// When Karmada takes a workload out of a cluster.
-struct Eviction {
-    left: SignedDuration,
-    /// `None`: at once.
-    at: Option<Timestamp>,
-    why: String,
-}
-
-/// Returns when Karmada takes something out of a cluster by itself, as its taint manager decides; `None`: it doesn't.
-fn eviction(placement: &Placement, member: &Member<'_>, now: Timestamp) -> Option<Eviction> {
-    let at_once = |why: String| Eviction {
-        left: SignedDuration::ZERO,
-        at: None,
-        why,
-    };
-    // Its execution space goes first, with every Work in it, whatever is tolerated.
-    if let Some(deletion) = member.deletion() {
-        return Some(at_once(deletion));
-    }
-    let taints = member.cluster.spec.taints.iter();
-    let each = taints
-        .filter(|taint| taint.effect == "NoExecute")
-        .filter_map(|taint| {
-            let Some(toleration) = placement.toleration_of(taint) else {
-                return Some(at_once(described(taint)));
-            };
-            let tolerated = SignedDuration::from_secs(toleration.toleration_seconds?);
-            let since = taint.time_added.as_ref().map_or(now, |added| added.0);
-            let left = tolerated.saturating_sub(now.duration_since(since));
-            Some(Eviction {
-                left: left.max(SignedDuration::ZERO),
-                at: since.checked_add(tolerated).ok(),
-                why: described(taint),
-            })
-        });
-    each.min_by_key(|eviction| eviction.left)
-}
-
 /// Returns whether Karmada takes something out of a tainted cluster some time that no `FailoverPlan` guards: as time goes by, that is to
 /// be reported.
 pub(super) fn may_be_evicted(view: &View<'_>, member: &Member<'_>) -> bool {
-    let is_evicted = |workload: &Workload| eviction(&workload.applied, member, view.now).is_some();
+    let is_evicted = |workload: &Workload| eviction(&workload.applied, &member.cluster, view.now).is_some();
     !member.causes(&view.settings.causes).is_empty()
         && meant(view, member).any(|one| !one.is_guarded && is_evicted(one))
 }

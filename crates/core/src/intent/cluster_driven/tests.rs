@@ -835,6 +835,12 @@ fn which_workloads_are_evicted_before_they_can_have_moved() {
         "{all}"
     );
     assert!(all.contains("clusterTolerations"), "{all}");
+    // What is evicted first is moved first.
+    let both = vec![workload(&quick(3600)), plane.workloads[1].clone()];
+    let before = std::mem::replace(&mut plane.workloads, both);
+    plane.workloads[1].applied = workload(&quick(126)).placement;
+    assert_eq!(plane.told(), "");
+    plane.workloads = before;
     // What a Migration has in hand tolerates everything, whatever its policy says.
     plane.workloads[1].applied = workload(&json!([{"operator": "Exists"}])).placement;
     assert_eq!(plane.told(), "");

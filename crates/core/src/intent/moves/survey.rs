@@ -2,6 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use jiff::Timestamp;
 use serde_json::Value;
 
 use super::{NotKnown, Snapshot};
@@ -9,9 +10,10 @@ use crate::api::{
     Finding, Means, Move, MoveState, MovesSpec, OWN_NAMESPACE, Stay, WorkloadName, WorkloadProfile,
 };
 use crate::intent::headroom::{Headroom, WorkloadToPlace};
+use crate::intent::taint_eviction::{Turn, eviction_of, turn};
 use crate::profile::{self, Profile};
 use cutover_karmada::name::{ClusterName, Gvk, ObjectKey};
-use cutover_karmada::{LabelSelector, Placement, ResourceBinding};
+use cutover_karmada::{Cluster, LabelSelector, Placement, ResourceBinding};
 
 /// Groups of which nothing runs. Of the core group neither pods nor what makes them count among these.
 const INERT: [&str; 9] = [
@@ -57,6 +59,12 @@ impl Candidate<'_> {
             template: self.template,
             from: &self.from,
         }
+    }
+
+    fn turn(&self, clusters: &BTreeMap<ClusterName, Cluster>, now: Timestamp) -> Turn {
+        let from = clusters.get(&self.from);
+        let eviction = from.and_then(|from| eviction_of(self.binding, from, now));
+        turn(eviction.as_ref(), self.workload.key())
     }
 
     /// Returns the move to a cluster, which has yet to begin.
@@ -150,11 +158,17 @@ impl<'a> Chosen<'a> {
             .unwrap_or(self.ranks.len())
     }
 
-    /// Sorts what moves into the order in which it does: of one rank, what has state goes first. It has more to lose.
-    pub fn sort(&self, candidates: &mut [Candidate<'_>]) {
+    /// Sorts what moves into the order in which it does: of one rank, what has state goes first, for it has more to lose; of that, what
+    /// Karmada evicts first.
+    pub fn sort(
+        &self,
+        candidates: &mut [Candidate<'_>],
+        clusters: &BTreeMap<ClusterName, Cluster>,
+        now: Timestamp,
+    ) {
         candidates.sort_by_cached_key(|one| {
             let has_none = one.means != Means::StopFirst;
-            (self.rank(one.template), has_none, one.workload.key())
+            (self.rank(one.template), has_none, one.turn(clusters, now))
         });
     }
 }
@@ -387,3 +401,6 @@ fn labels_of(template: &Value) -> BTreeMap<String, String> {
     let text = |(key, value): (&String, &Value)| Some((key.clone(), value.as_str()?.to_owned()));
     labels.into_iter().flatten().filter_map(text).collect()
 }
+
+#[cfg(test)]
+mod tests;

@@ -9,7 +9,7 @@ use crate::intent::headroom::Headroom;
 use crate::intent::placement::{divides, fits, kept_away, static_weight};
 use cutover_karmada::name::ClusterName;
 use cutover_karmada::{
-    Cluster, ClusterAffinity, Placement, ResourceBinding, ResourceBindingSpec, SpreadConstraint, Taint, meta,
+    Cluster, ClusterAffinity, Placement, ResourceBinding, ResourceBindingSpec, SpreadConstraint, Taint,
 };
 
 /// What it is judged by.
@@ -350,10 +350,7 @@ fn quiet(binding: &ResourceBinding, from: &ClusterName) -> Result<(), Finding> {
 /// The scheduler has nothing to do with it as it is: what it does next is for what is changed.
 fn settled(binding: &ResourceBinding, placement: &Placement) -> Result<(), Finding> {
     let spec = &binding.spec;
-    let annotations = binding.metadata.annotations.as_ref();
-    let applied = annotations.and_then(|all| all.get(meta::APPLIED_PLACEMENT));
-    let applied: Option<Placement> = applied.and_then(|text| serde_json::from_str(text).ok());
-    if applied.as_ref() != Some(placement) {
+    if binding.applied_placement().as_ref() != Some(placement) {
         return Err(unsettled(
             "Karmada's scheduler has yet to look at what its policy says",
         ));
