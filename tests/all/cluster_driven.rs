@@ -2,14 +2,16 @@
 //! person approves it; and when the cause goes away, so does that.
 
 use std::collections::BTreeSet;
+use std::time::Duration;
 
 use cutover::sandbox::api::{DeleteOptions, Patch, Resource};
 use cutover::sandbox::{World, WorldOptions};
+use jiff::Timestamp;
 use serde_json::{Value, json};
 
 use crate::placement::{job, policy, runs};
 use crate::support::commands::Commands;
-use crate::support::plane::{NAMESPACE, Plane, settings};
+use crate::support::plane::{NAMESPACE, Plane, Running, settings};
 use crate::support::roles;
 use crate::support::wait::until;
 
@@ -24,6 +26,20 @@ const ASK: &str = "{mode: Ask, verify: {healthyFor: 1s}}";
 const AUTO: &str = "{mode: Auto, verify: {healthyFor: 1s}}";
 /// The target is watched for longer than any test takes, and one moves after the other.
 const PATIENT: &str = "{mode: Auto, maxParallel: 1, verify: {healthyFor: 2h, timeout: 3h}}";
+
+/// Of a policy: one cluster at a time.
+const ONE: &str = "spreadConstraints: [{spreadByField: cluster, maxGroups: 1, minGroups: 1}]";
+const JOB_KIND: &str = "flink.apache.org/v1beta1, kind: FlinkDeployment";
+const WEB_KIND: &str = "apps/v1, kind: Deployment";
+const WEB: &str = "apiVersion: apps/v1\nkind: Deployment\nmetadata: {name: web, namespace: shop}\nspec:\n  replicas: 1\n  \
+                   selector: {matchLabels: {app: web}}\n  template:\n    metadata: {labels: {app: web}}\n    spec: {containers: \
+                   [{name: web, image: 'web:1'}]}\n";
+
+/// Returns a policy that tolerates taints.
+fn tolerant(policy: &str, tolerations: &str) -> String {
+    let placement = format!("placement: {{clusterTolerations: [{tolerations}], ");
+    policy.replace("placement: {", &placement)
+}
 
 fn config(evacuations: &str) -> String {
     settings(&format!("- {{name: main, gate: {{evacuations: {evacuations}}}}}"))
@@ -40,28 +56,32 @@ struct Stage {
 
 impl Stage {
     async fn with(evacuations: &str, jobs: &[&'static str], tolerations: &str) -> Self {
+        let jobs: Vec<_> = jobs.iter().map(|name| (*name, tolerations)).collect();
+        Self::of(evacuations, &jobs).await
+    }
+
+    /// `jobs`: each with what its policy tolerates.
+    async fn of(evacuations: &str, jobs: &[(&'static str, &str)]) -> Self {
         let mut options = WorldOptions::fast();
         options.features.no_execute_eviction = true;
+        // Cutover's clock: both count from when a cluster was tainted.
+        options.start = Timestamp::now();
         let world = World::start(options);
         world.traffic().record();
         let mut files = vec![
             (NAMESPACE.0.to_owned(), NAMESPACE.1.to_owned()),
             ("cutover.yaml".to_owned(), config(evacuations)),
         ];
-        for name in jobs {
-            let policy = policy(name, name, "east, west").replace(
-                "placement: {",
-                &format!(
-                    "placement: {{spreadConstraints: [{{spreadByField: cluster, maxGroups: 1, minGroups: 1}}], \
-                     clusterTolerations: [{tolerations}], "
-                ),
-            );
+        for (name, tolerations) in jobs {
+            let policy = tolerant(&policy(name, name, "east, west"), tolerations);
+            let policy = policy.replace("placement: {", &format!("placement: {{{ONE}, "));
             files.push((format!("policies/{name}.yaml"), policy));
             files.push((format!("jobs/{name}.yaml"), job(name)));
         }
         let files: Vec<(&str, &str)> = files.iter().map(|(path, text)| (&**path, &**text)).collect();
         let plane = Plane::on(world.control_plane(), &files);
         plane.run().await;
+        let jobs: Vec<&'static str> = jobs.iter().map(|(name, _)| *name).collect();
         let runs_in = |cluster: &str| jobs.iter().all(|name| runs(&world, cluster, name));
         until("all jobs run in one cluster", || {
             runs_in("east") || runs_in("west")
@@ -71,7 +91,7 @@ impl Stage {
         Self {
             world,
             plane,
-            jobs: jobs.to_vec(),
+            jobs,
             from,
         }
     }
@@ -85,9 +105,82 @@ impl Stage {
     }
 
     fn taint(&self) {
-        // Cutover's clock; that of the world is slow.
-        let now = jiff::Timestamp::now().to_string();
-        self.set_taints(json!([{"key": "maintenance", "effect": "NoExecute", "timeAdded": now}]));
+        self.set_taints(json!([{"key": "maintenance", "effect": "NoExecute", "timeAdded": self.now()}]));
+    }
+
+    fn now(&self) -> Timestamp {
+        self.world.clock().now()
+    }
+
+    /// A Deployment in both clusters, which none of the settings means, tolerates the taint for as long as the jobs do: when Karmada takes
+    /// it out, their time is over, too.
+    async fn add_witness(&self) {
+        let placed = tolerant(&policy("web", "web", "east, west"), TOLERATION).replace(JOB_KIND, WEB_KIND);
+        self.plane.push(&[("web.yaml", WEB), ("policy.yaml", &placed)]);
+        self.plane.run().await;
+        until("it is in both clusters", || {
+            self.lists("web-deployment").len() == 2
+        })
+        .await;
+    }
+
+    /// The time for which the taint is tolerated runs out a moment from now. Returns when Karmada has taken the witness out for that.
+    async fn time_runs_out(&self) {
+        let mut taints = self.cluster()["spec"]["taints"].clone();
+        let mut all = taints.as_array_mut().unwrap().iter_mut();
+        let taint = all.find(|taint| taint["key"] == "maintenance").unwrap();
+        taint["timeAdded"] = json!(self.now() - Duration::from_secs(3599));
+        self.set_taints(taints);
+        until("Karmada evicts", || self.lists("web-deployment") == [self.to()]).await;
+    }
+
+    /// The clusters that a binding lists.
+    fn lists(&self, binding: &str) -> Vec<String> {
+        let binding = self
+            .plane
+            .get(&BINDINGS, Some("shop"), binding)
+            .unwrap_or_default();
+        let clusters = binding["spec"]["clusters"]
+            .as_array()
+            .cloned()
+            .unwrap_or_default();
+        let name = |cluster: &Value| cluster["name"].as_str().unwrap().to_owned();
+        clusters.iter().map(name).collect()
+    }
+
+    /// Waits until a Migration is in a phase.
+    async fn one_is_in(&self, phase: &str) {
+        let is_there = || {
+            self.migrations()
+                .iter()
+                .any(|one| one["status"]["phase"] == phase)
+        };
+        until(&format!("one is in {phase}"), is_there).await;
+    }
+
+    /// No person taints the cluster any more; what else has, still does.
+    fn untaint(&self) {
+        let taints = self.cluster()["spec"]["taints"].as_array().unwrap().clone();
+        let is_own = |taint: &Value| {
+            taint["key"]
+                .as_str()
+                .unwrap()
+                .starts_with("evacuating.cutover.dev/")
+        };
+        self.set_taints(taints.into_iter().filter(is_own).collect());
+    }
+
+    /// A person approves what was planned, as the status says; it is carried out.
+    async fn is_approved(&self) {
+        let name = self.evacuations()[0]["metadata"]["name"]
+            .as_str()
+            .unwrap()
+            .to_owned();
+        let commands = Commands::of(&self.world, &self.plane).await;
+        let printed = commands.printed(&name).await;
+        assert_eq!(printed, [format!("approve {name}")]);
+        commands.done(&printed[0]).await;
+        until("it has ended", || self.phases() == ["Completed"]).await;
     }
 
     fn set_taints(&self, taints: Value) {
@@ -144,16 +237,56 @@ impl Stage {
         self.is_clean();
     }
 
-    /// Nothing is lost, nothing ran twice, and Karmada has evicted nothing.
-    fn is_clean(&self) {
+    /// Nothing is lost, and nothing ran twice.
+    fn loses_nothing(&self) {
         assert!(
             self.world.ledger().verdict().is_clean(),
             "{}",
             self.world.ledger()
         );
-        for binding in self.plane.server.list(&BINDINGS, Some("shop")) {
+    }
+
+    /// The same, and Karmada has evicted no job.
+    fn is_clean(&self) {
+        self.loses_nothing();
+        for name in &self.jobs {
+            let binding = self
+                .plane
+                .get(&BINDINGS, Some("shop"), &format!("{name}-flinkdeployment"));
+            let binding = binding.unwrap();
             assert_eq!(binding["spec"].get("gracefulEvictionTasks"), None, "{binding:#}");
         }
+    }
+
+    /// A plan guards `orders`. Returns the reconciler that carries it out.
+    async fn is_guarded(&self) -> Running {
+        let plan = "apiVersion: cutover.dev/v1alpha1\nkind: FailoverPlan\nmetadata: {name: orders, namespace: shop}\nspec:\n  \
+                    workload: {apiVersion: flink.apache.org/v1beta1, kind: FlinkDeployment, name: orders}\n";
+        self.plane.push(&[("plan.yaml", plan)]);
+        let running = self.plane.start();
+        until("it is guarded", || self.guarded_in(self.from)).await;
+        running
+    }
+
+    fn guarded_in(&self, cluster: &str) -> bool {
+        let plan = self.plane.get(&PLANS, Some("shop"), "orders").unwrap_or_default();
+        plan["status"]["phase"] == "Guarding" && plan["status"]["writer"] == cluster
+    }
+
+    /// The plan has brought it to the other cluster, with its state.
+    async fn fails_over(&self) {
+        until("it is guarded elsewhere", || self.guarded_in(self.to())).await;
+        assert!(self.all_run_in(self.to()), "{}", self.world.ledger());
+        self.loses_nothing();
+    }
+
+    /// No Evacuation has moved anything, or says so.
+    fn nothing_moved(&self) {
+        for one in self.evacuations() {
+            let moves = one["status"]["moves"].as_array();
+            assert!(moves.is_none_or(Vec::is_empty), "{one:#}");
+        }
+        assert!(self.migrations().is_empty());
     }
 
     /// Nothing of cutover's is left on the cluster.
@@ -190,6 +323,10 @@ impl Stage {
     }
 }
 
+/// Of all that runs in a cluster the jobs are meant.
+const JOBS_ALONE: &str =
+    "{mode: Auto, select: {kinds: [FlinkDeployment]}, verify: {healthyFor: 2h, timeout: 3h}}";
+const FOR_EVER: &str = "{key: maintenance, operator: Exists, effect: NoExecute}";
 const TOLERATION: &str = "{key: maintenance, operator: Exists, effect: NoExecute, tolerationSeconds: 3600}";
 
 #[tokio::test]
@@ -207,19 +344,14 @@ async fn asked_first_nothing_moves_before_it_is_approved_and_then_with_its_state
     assert_eq!(stage.taints(), ["maintenance"]);
     stage.all_stayed();
 
-    let commands = Commands::of(&stage.world, &stage.plane).await;
-    let printed = commands.printed(name).await;
-    assert_eq!(printed, [format!("approve {name}")]);
-    commands.done(&printed[0]).await;
-    until("it has ended", || stage.phases() == ["Completed"]).await;
+    stage.is_approved().await;
     assert!(stage.all_run_in(stage.to()), "{}", stage.world.ledger());
     assert_eq!(stage.world.ledger().verdict().runs.len(), 2);
     stage.is_clean();
     // Nothing comes back for as long as the taint is there.
     let own = format!("evacuating.cutover.dev/{name}");
     assert_eq!(stage.taints(), ["maintenance", &own]);
-    let kept: Vec<Value> = stage.cluster()["spec"]["taints"].as_array().unwrap()[1..].to_vec();
-    stage.set_taints(json!(kept));
+    stage.untaint();
     stage.is_forgotten().await;
     stage.is_clean();
 }
@@ -275,16 +407,10 @@ async fn a_taint_that_goes_while_one_of_two_moves_brings_it_back() {
     let stage = Stage::with(PATIENT, &["orders", "payments"], TOLERATION).await;
     let _running = stage.plane.start();
     stage.taint();
-    until("the first one is watched in its target", || {
-        stage
-            .migrations()
-            .iter()
-            .any(|one| one["status"]["phase"] == "Verify")
-    })
-    .await;
+    stage.one_is_in("Verify").await;
     let own = stage.taints().pop().unwrap();
     assert!(own.starts_with("evacuating.cutover.dev/"), "{own}");
-    stage.set_taints(json!([{"key": own, "effect": "NoSchedule"}]));
+    stage.untaint();
     stage.is_forgotten().await;
     until("both run where they did", || stage.all_run_in(stage.from)).await;
     until("nothing is claimed", || {
@@ -346,13 +472,7 @@ async fn the_evacuation_of_a_person_is_enough() {
 
 #[tokio::test]
 async fn where_nothing_has_state_or_nobody_asks_for_it_there_is_none() {
-    let web = "apiVersion: apps/v1\nkind: Deployment\nmetadata: {name: web, namespace: shop}\nspec:\n  replicas: 1\n  \
-               selector: {matchLabels: {app: web}}\n  template:\n    metadata: {labels: {app: web}}\n    spec: {containers: \
-               [{name: web, image: 'web:1'}]}\n";
-    let placed = policy("web", "web", "east").replace(
-        "flink.apache.org/v1beta1, kind: FlinkDeployment",
-        "apps/v1, kind: Deployment",
-    );
+    let placed = policy("web", "web", "east").replace(JOB_KIND, WEB_KIND);
     let lists = |stage: &Stage| {
         stage
             .world
@@ -362,7 +482,7 @@ async fn where_nothing_has_state_or_nobody_asks_for_it_there_is_none() {
     let mut asked = Vec::new();
     for evacuations in [AUTO, "{mode: Manual}"] {
         let stage = Stage::with(evacuations, &[], TOLERATION).await;
-        stage.plane.push(&[("web.yaml", web), ("policy.yaml", &placed)]);
+        stage.plane.push(&[("web.yaml", WEB), ("policy.yaml", &placed)]);
         stage.plane.run().await;
         let before = lists(&stage);
         stage.set_taints(json!([{"key": "maintenance", "effect": "NoExecute"}]));
@@ -388,13 +508,97 @@ async fn where_nothing_has_state_or_nobody_asks_for_it_there_is_none() {
 
 #[tokio::test]
 async fn a_cordon_counts_where_it_is_listed() {
-    let stage = Stage::new("{mode: Ask, causes: [Cordon]}").await;
-    stage.set_taints(json!([{"key": "cluster.karmada.io/unschedulable", "effect": "NoSchedule"}]));
+    let cordon = || json!([{"key": "cluster.karmada.io/unschedulable", "effect": "NoSchedule"}]);
+    let stage = Stage::new("{mode: Ask, causes: [Cordon], verify: {healthyFor: 1s}}").await;
+    stage.set_taints(cordon());
     let _running = stage.plane.start();
     until("it asks", || stage.waits_for_approval()).await;
     stage.set_taints(json!([]));
     stage.is_forgotten().await;
     stage.all_stayed();
+    // Cordoned again, it is asked again, and moves when that is approved.
+    stage.set_taints(cordon());
+    until("it asks again", || stage.waits_for_approval()).await;
+    stage.all_stayed();
+    stage.is_approved().await;
+    assert!(stage.all_run_in(stage.to()), "{}", stage.world.ledger());
+    assert_eq!(stage.world.ledger().verdict().runs.len(), 2);
+    stage.is_clean();
+    stage.untaint();
+    stage.is_forgotten().await;
+    stage.is_clean();
+}
+
+/// Two jobs would stay for ever, the third one is evicted in an hour.
+#[tokio::test]
+async fn what_karmada_evicts_first_moves_first() {
+    let jobs = [("batch", FOR_EVER), ("clicks", FOR_EVER), ("orders", TOLERATION)];
+    let stage = Stage::of(PATIENT, &jobs).await;
+    let _running = stage.plane.start();
+    stage.taint();
+    stage.one_is_in("Verify").await;
+    let moved: Vec<Value> = stage
+        .migrations()
+        .iter()
+        .map(|one| one["spec"]["workload"]["name"].clone())
+        .collect();
+    assert_eq!(moved, ["orders"]);
+    let moves = stage.evacuations()[0]["status"]["moves"].clone();
+    let names: Vec<&Value> = moves
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|one| &one["workload"]["name"])
+        .collect();
+    assert_eq!(names, ["orders", "batch", "clicks"]);
+    stage.is_clean();
+}
+
+/// The target is watched for longer than the taint is tolerated.
+#[tokio::test]
+async fn a_toleration_that_runs_out_while_the_target_is_watched_does_no_harm() {
+    let stage = Stage::with(JOBS_ALONE, &["orders"], TOLERATION).await;
+    stage.add_witness().await;
+    let _running = stage.plane.start();
+    stage.taint();
+    stage.one_is_in("Verify").await;
+    stage.time_runs_out().await;
+    assert_eq!(stage.migrations()[0]["status"]["phase"], "Verify");
+    assert!(stage.all_run_in(stage.to()), "{}", stage.world.ledger());
+    stage.is_clean();
+    // It goes back to where nothing evicts any more.
+    stage.untaint();
+    stage.is_forgotten().await;
+    until("it runs where it did", || stage.all_run_in(stage.from)).await;
+    stage.is_clean();
+}
+
+/// The source has yet to stop with its state when its time is over.
+#[tokio::test]
+async fn a_toleration_that_runs_out_before_the_source_has_stopped_does_no_harm() {
+    let evacuations = JOBS_ALONE.replace("healthyFor: 2h", "healthyFor: 1s");
+    let stage = Stage::with(&evacuations, &["orders"], TOLERATION).await;
+    stage.add_witness().await;
+    let _running = stage.plane.start();
+    let source = stage.world.member(stage.from);
+    // Jobs run on, and nothing stops them.
+    source.simulators(|operators| operators.freeze());
+    stage.taint();
+    stage.one_is_in("Capture").await;
+    stage.time_runs_out().await;
+    assert_eq!(stage.migrations()[0]["status"]["phase"], "Capture");
+    assert_eq!(
+        stage.world.ledger().verdict().runs.len(),
+        1,
+        "{}",
+        stage.world.ledger()
+    );
+    stage.is_clean();
+    source.simulators(|operators| operators.thaw());
+    until("it has ended", || stage.phases() == ["Completed"]).await;
+    assert!(stage.all_run_in(stage.to()), "{}", stage.world.ledger());
+    assert_eq!(stage.world.ledger().verdict().runs.len(), 2);
+    stage.is_clean();
 }
 
 /// It stays under guard there until the taint goes. The others have no time for that.
@@ -464,27 +668,57 @@ async fn what_waits_for_a_person_is_told_with_its_time() {
     stage.all_stayed();
 }
 
-/// Its policy tolerates nothing: Karmada evicts it at once, and the guard holds what it creates elsewhere.
+/// Its policy tolerates nothing, and Karmada is faster: the guard holds what it creates elsewhere.
 #[tokio::test]
 async fn without_time_a_failover_plan_keeps_the_state() {
     let stage = Stage::with(AUTO, &["orders"], "").await;
-    let plan = "apiVersion: cutover.dev/v1alpha1\nkind: FailoverPlan\nmetadata: {name: orders, namespace: shop}\nspec:\n  \
-                workload: {apiVersion: flink.apache.org/v1beta1, kind: FlinkDeployment, name: orders}\n";
-    stage.plane.push(&[("plan.yaml", plan)]);
-    let _running = stage.plane.start();
-    let phase = || {
-        stage
-            .plane
-            .get(&PLANS, Some("shop"), "orders")
-            .map(|plan| plan["status"]["phase"].clone())
-    };
-    until("it is guarded", || phase() == Some(json!("Guarding"))).await;
-    stage.set_taints(json!([{"key": "maintenance", "effect": "NoExecute"}]));
-    until("it runs elsewhere", || stage.all_run_in(stage.to())).await;
-    until("it is guarded there", || phase() == Some(json!("Guarding"))).await;
-    assert!(
-        stage.world.ledger().verdict().is_clean(),
-        "{}",
-        stage.world.ledger()
-    );
+    stage.is_guarded().await.stop().await;
+    stage.taint();
+    until("Karmada has evicted it", || {
+        !stage
+            .lists("orders-flinkdeployment")
+            .contains(&stage.from.to_owned())
+    })
+    .await;
+    let running = stage.plane.start();
+    stage.fails_over().await;
+    // Whoever looks while the plan lists the old copy again finds it in the cluster; what that sets off has nothing to move.
+    until("no Evacuation goes on", || {
+        stage.phases().iter().all(|phase| phase == "Completed")
+    })
+    .await;
+    running.stop().await;
+    // The state is safe, and nothing says otherwise, or that something was moved.
+    let told = stage.problems().await;
+    for untrue in ["may lose its state", "is not being moved", "is not evacuated"] {
+        assert!(!told.contains(untrue), "{told}");
+    }
+    let is_carried_out = stage.answer().is_some_and(|answer| answer["created"] == true);
+    assert_eq!(stage.evacuations().len(), usize::from(is_carried_out));
+    stage.nothing_moved();
+}
+
+/// Its time is over before a person has approved the move.
+#[tokio::test]
+async fn what_waited_for_too_long_is_failed_over_and_the_evacuation_has_nothing_left_to_move() {
+    let stage = Stage::with(ASK, &["orders"], TOLERATION).await;
+    stage.add_witness().await;
+    let _running = stage.is_guarded().await;
+    stage.taint();
+    until("it asks", || stage.waits_for_approval()).await;
+    stage.time_runs_out().await;
+    stage.fails_over().await;
+    until("it asks for what is left", || {
+        let all = stage.evacuations();
+        let asks = all[0]["status"]["waitingFor"]["reason"].as_str();
+        asks.is_some_and(|asks| asks.contains(": 0 workloads of "))
+    })
+    .await;
+    assert_eq!(stage.answer().unwrap()["created"], true);
+    stage.is_approved().await;
+    stage.nothing_moved();
+    assert!(stage.all_run_in(stage.to()), "{}", stage.world.ledger());
+    stage.untaint();
+    stage.is_forgotten().await;
+    stage.loses_nothing();
 }
