@@ -27,7 +27,11 @@ impl Stage {
                 "name": place.namespace, "path": "fleet", "prune": true, "pruneLimit": {"objects": 1000},
                 "gate": {
                     "migrations": {"verify": {"healthyFor": "2s"}},
-                    "evacuations": {"mode": "Auto", "select": {"namespaces": [place.namespace]}, "verify": {"healthyFor": "1s", "timeout": "60s"}},
+                    // Without Deletion: for that, Clusters would stay labelled when all is over.
+                    "evacuations": {
+                        "mode": "Auto", "causes": ["NoExecute"], "select": {"namespaces": [place.namespace]},
+                        "verify": {"healthyFor": "1s", "timeout": "60s"},
+                    },
                 },
             }],
         });
