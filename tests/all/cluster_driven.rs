@@ -305,8 +305,13 @@ impl Stage {
     }
 
     fn is_protected(&self) -> bool {
+        self.protects(self.from)
+    }
+
+    fn protects(&self, cluster: &str) -> bool {
         let label = "resourcetemplate.karmada.io/deletion-protected";
-        self.cluster()["metadata"]["labels"][label] == "Always"
+        let cluster = self.plane.get(&CLUSTERS, None, cluster).unwrap();
+        cluster["metadata"]["labels"][label] == "Always"
     }
 
     /// What the roles that come along have to allow for this: sync's other writes are the user's to allow.
@@ -651,6 +656,24 @@ async fn the_deletion_of_a_cluster_is_refused_until_it_has_been_emptied() {
     stage.is_clean();
     assert_eq!(stage.unjoined(), Ok(()));
     stage.note_rights();
+}
+
+/// What cannot be done for one cluster keeps no other one, and nothing else, waiting.
+#[tokio::test]
+async fn an_evacuation_that_cannot_be_created_keeps_no_cluster_unprotected() {
+    let stage = Stage::new("{mode: Manual}").await;
+    stage.taint();
+    stage
+        .plane
+        .refuse(&["POST /apis/cutover.dev/v1alpha1/evacuations"]);
+    stage.plane.push(&[("cutover.yaml", &config(AUTO))]);
+    let _running = stage.plane.start();
+    until("all clusters are protected", || {
+        ["east", "north", "west"].iter().all(|name| stage.protects(name))
+    })
+    .await;
+    assert!(stage.evacuations().is_empty());
+    stage.all_stayed();
 }
 
 #[tokio::test]

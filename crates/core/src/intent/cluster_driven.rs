@@ -51,6 +51,8 @@ pub struct Workload {
     pub key: ObjectKey,
     /// Where it runs.
     pub clusters: Vec<ClusterName>,
+    /// From where it is being evicted: a copy may be there still.
+    pub leaving: Vec<ClusterName>,
     /// What its policy says.
     pub placement: Placement,
     /// What Karmada's taint manager goes by.

@@ -199,9 +199,8 @@ impl Sync {
                 now: Timestamp::now(),
             };
             let mut steps = cluster_driven::steps(&view);
-            if steps.is_empty() {
-                steps = cluster_driven::protections(&view);
-            }
+            // Of a Cluster that a step has changed the next round says it again.
+            steps.extend(cluster_driven::protections(&view));
             let is_done = steps.is_empty();
             // What fails for one cluster keeps no other one waiting.
             let mut failed = Vec::new();
@@ -329,6 +328,12 @@ fn workload(binding: &ResourceBinding) -> Workload {
             .clusters
             .iter()
             .map(|target| target.name.clone())
+            .collect(),
+        leaving: binding
+            .spec
+            .graceful_eviction_tasks
+            .iter()
+            .map(|task| task.from_cluster.clone())
             .collect(),
         applied: binding.placement_for_taints(),
         placement: binding.spec.placement.clone().unwrap_or_default(),

@@ -11,6 +11,7 @@ use super::{
 };
 use crate::api::{Opening, Selection, WaitingFor, Window, WorkloadName};
 use crate::intent::taint_eviction::{TaintEviction, eviction, turn};
+use cutover_karmada::Cluster;
 
 /// How long a workload takes to move, beside the time for which it has to be healthy: an estimate.
 const MOVE: SignedDuration = SignedDuration::from_mins(1);
@@ -25,7 +26,20 @@ pub struct Problem {
 /// Returns what people have to know: which clusters are not evacuated, and which workloads Karmada evicts before they can be moved.
 pub fn problems(view: &View<'_>) -> Vec<Problem> {
     let members = view.clusters.iter().filter_map(Member::of);
-    members.flat_map(|member| problems_of(view, &member)).collect()
+    let told = members.flat_map(|member| problems_of(view, &member));
+    told.chain(view.clusters.iter().filter_map(unreadable)).collect()
+}
+
+/// Returns that nothing is done about a cluster of which nothing is known.
+fn unreadable(cluster: &Value) -> Option<Problem> {
+    let why = Cluster::deserialize(cluster).err()?;
+    Some(Problem {
+        message: format!(
+            "cluster {} is left as it is, whatever evicts from it: its Cluster cannot be read ({why})",
+            name_of(cluster)
+        ),
+        hint: "correct what the Cluster says there".to_owned(),
+    })
 }
 
 fn problems_of(view: &View<'_>, member: &Member<'_>) -> Vec<Problem> {

@@ -5,7 +5,8 @@
 
 use serde_json::{Value, json};
 
-use super::{Change, Member, Step, View, annotation, counts};
+use super::{Change, Member, Step, View, annotation, phase_of};
+use crate::api::MovesPhase;
 use crate::config::{EvacuationCause, EvacuationsMode};
 use crate::intent::effect::{add, remove, segment};
 use cutover_karmada::meta::{DELETION_PROTECTED, PROTECTED_ALWAYS};
@@ -49,9 +50,18 @@ fn is_being_emptied(view: &View<'_>, member: &Member<'_>) -> bool {
 
 fn is_empty(view: &View<'_>, member: &Member<'_>) -> bool {
     let name = member.name();
-    let runs = view.workloads.iter().any(|one| one.clusters.contains(&name));
+    let mut there = view
+        .workloads
+        .iter()
+        .flat_map(|one| one.clusters.iter().chain(&one.leaving));
     let mut all = view.evacuations.iter();
-    !runs && !all.any(|one| counts(one) && member.is_emptied_by(one))
+    !there.any(|cluster| *cluster == name) && !all.any(|one| is_at_work(one) && member.is_emptied_by(one))
+}
+
+/// Returns whether an Evacuation may have anything under way. One that was called off has, until it has ended: it rolls back.
+fn is_at_work(evacuation: &Value) -> bool {
+    let phase = phase_of(evacuation);
+    !phase.is_terminal() && phase != MovesPhase::Watching
 }
 
 /// Returns whether a cluster is still protected that something evicts from: that it is empty is not told by any change.

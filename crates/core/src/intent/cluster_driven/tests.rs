@@ -36,6 +36,7 @@ fn workload(tolerations: &Value) -> Workload {
             name: "orders".to_owned(),
         },
         clusters: vec![ClusterName::from("east")],
+        leaving: Vec::new(),
         applied: placement.clone(),
         placement,
         is_guarded: false,
@@ -898,12 +899,42 @@ fn a_deletion_is_refused_until_the_cluster_has_been_emptied() {
     assert!(plane.is_open(), "no change tells that nothing is left");
     plane.workloads[0].clusters = vec![ClusterName::from("west")];
     assert!(plane.protect(), "the Evacuation has not ended");
+    plane.evacuations[0]["spec"]["abort"] = json!(true);
+    assert!(plane.protect(), "what it rolls back may come again");
     plane.is("Completed");
+    plane.workloads[0].leaving = vec![ClusterName::from("east")];
+    assert!(plane.protect(), "Karmada evicts it, and its copy is there still");
+    plane.workloads[0].leaving.clear();
     assert!(!plane.protect());
     assert!(!plane.is_open());
     plane.untaint();
     plane.settle();
     assert!(plane.protect(), "workloads may come again");
+}
+
+#[test]
+fn an_evacuation_that_stands_refuses_the_deletion_only_while_it_has_something_to_do() {
+    let mut plane = Plane::new("{mode: Auto}").tainted(maintenance());
+    let stands = json!({"taint": {"key": "maintenance"}});
+    plane.evacuations.push(person(&stands, "Moving"));
+    plane.workloads.clear();
+    plane.settle();
+    assert!(plane.protect());
+    plane.is("Watching");
+    assert!(!plane.protect());
+}
+
+#[test]
+fn a_cluster_that_cannot_be_read_is_told_and_left_as_it_is() {
+    let mut plane = Plane::new("{mode: Auto}");
+    assert!(plane.protect());
+    plane.clusters[0]["spec"]["taints"] = json!("maintenance");
+    plane.workloads.clear();
+    plane.settle();
+    assert!(plane.protect(), "what it is emptied for is not known");
+    let told = plane.told();
+    assert!(told.contains("cluster east is left as it is"), "{told}");
+    assert!(plane.is_open());
 }
 
 #[test]
