@@ -29,7 +29,7 @@ use cutover_karmada::name::{ClusterName, Gvk};
 pub use evaluation::{Evaluated, Says, evaluate, field};
 use expression::Expression;
 pub use expression::{Found, Seen};
-pub use immovable::{IMMOVABLE, Immovable, no_profile, why_immovable};
+pub use immovable::{IMMOVABLE, Immovable, StateAt, immovable, no_profile, why_immovable};
 use last_known::KnownRule;
 pub use last_known::Newest;
 pub(crate) use mistakes::trees;
