@@ -49,6 +49,7 @@ mod handover;
 mod hooks;
 mod hostile;
 mod how_to;
+mod immovable;
 mod install;
 mod kinds;
 mod kubectl;

@@ -105,7 +105,7 @@ impl Default for PruneLimit {
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields, default)]
 pub struct Gate {
-    /// What becomes of a write that would move a workload of a kind of which no profile says whether it has state.
+    /// What becomes of a write that would move a workload of a kind of which neither a profile nor cutover says whether it has state.
     pub unknown_kinds: UnknownKinds,
     /// What becomes of a change of a policy that would move workloads with state.
     #[serde(skip_serializing_if = "is_default")]

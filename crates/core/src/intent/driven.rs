@@ -116,6 +116,9 @@ pub fn called_for(
             .get(&loss.workload)
             .ok_or("it is not known how it runs now")?;
         let of = |why: String| format!("{}: {why}", loss.workload);
+        if refusal.immovable(loss).is_some() {
+            return Err(of("no profile says how it is moved".to_owned()));
+        }
         let (by, then) = ground
             .placing(tenant, (policy, spec), settings.preemption, |own| {
                 goes(tenant, own)

@@ -7,6 +7,7 @@
 //! Pure, over what was read of the control plane: whoever calls it reads afresh, and sends nothing that is refused here.
 
 mod governing;
+mod immovable;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
@@ -18,7 +19,7 @@ use super::placement::{divides, fits, keeps_target, static_weight};
 use super::record::digest;
 use crate::api::{AppliesTo, GROUP, PolicyName, WorkloadProfile};
 use crate::config::UnknownKinds;
-use crate::profile;
+use crate::profile::{self, Immovable, StateAt};
 use cutover_karmada::name::{ClusterName, GroupKind, Gvk, ObjectKey};
 use cutover_karmada::{
     Cluster, ClusterAffinity, DEFAULT_SCHEDULER, Placement, PropagationSpec, ResourceBinding, Taint,
@@ -364,7 +365,8 @@ pub enum State {
     Kept,
 }
 
-/// Returns whether a kind has state, by the profiles that there are: where several are for it, if only one of them says so.
+/// Returns whether a kind has state, by the profiles that there are: where several are for it, if only one of them says so. Without one,
+/// what is known of kinds that cannot be moved counts.
 pub fn state_of(
     given: &[WorkloadProfile],
     gvk: &Gvk,
@@ -382,14 +384,12 @@ pub fn state_of(
         }
     };
     let all = profile::all_for(given, gvk)?;
-    let unsaid = || {
-        if is_blocked {
-            State::Kept
-        } else if is_custom(gvk) {
-            State::Unsaid
-        } else {
-            State::None
-        }
+    let unsaid = || match profile::why_immovable(gvk).map(|known| known.state) {
+        _ if is_blocked => State::Kept,
+        Some(StateAt::Copy) => State::Kept,
+        Some(StateAt::Elsewhere) => State::Elsewhere,
+        None if is_custom(gvk) => State::Unsaid,
+        None => State::None,
     };
     Ok(all.into_iter().map(by).max().unwrap_or_else(unsaid))
 }
@@ -417,11 +417,15 @@ pub struct Refusal {
     /// What accepts exactly this, as the annotation [`ACCEPT_ANNOTATION`].
     pub digest: String,
     is_deletion: bool,
+    /// Of the workloads that would start elsewhere, the kinds that cannot be moved with their state.
+    immovable: BTreeMap<GroupKind, &'static Immovable>,
 }
 
 impl fmt::Display for Refusal {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&listed(&self.losses))
+        f.write_str(&listed(&self.losses))?;
+        let mut all = self.immovable.iter();
+        all.try_for_each(|(kind, known)| write!(f, "; {}", known.message(&kind.kind)))
     }
 }
 
@@ -454,9 +458,9 @@ fn listed(losses: &[Loss]) -> String {
 impl Refusal {
     /// Returns the next thing to do. `setting`: what would have a push move workloads by itself, where nothing else keeps it from that.
     pub fn hint(&self, setting: Option<&str>) -> String {
-        let way = self.losses.first().and_then(Loss::way_out);
-        let setting = setting.filter(|_| self.losses.iter().all(Loss::is_move));
-        let steps = [way, setting.map(str::to_owned), Some(self.accepting())];
+        let may_move = self.immovable.is_empty() && self.losses.iter().all(Loss::is_move);
+        let setting = setting.filter(|_| may_move);
+        let steps = [self.way_out(), setting.map(str::to_owned), Some(self.accepting())];
         steps.into_iter().flatten().collect::<Vec<_>>().join("; ")
     }
 
@@ -515,6 +519,7 @@ impl Ground {
         let refusal = Refusal {
             digest: loss_digest(write, &losses),
             is_deletion: write.is_deletion(),
+            immovable: self.immovable(&losses),
             losses,
         };
         let accepts = |text: &str| {

@@ -7,7 +7,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use serde_json::{Value, json};
 
 use super::state::profiles;
-use crate::api::{GROUP, PolicyName};
+use crate::api::{GROUP, PolicyName, WorkloadProfile};
 use crate::config::{Config, Migrations, UnknownKinds};
 use crate::finding::{Code, Finding};
 use crate::intent::driven;
@@ -16,7 +16,8 @@ use crate::intent::gate::{
     state_of,
 };
 use crate::manifest::{Manifest, Set};
-use cutover_karmada::name::{ClusterName, Location, ObjectKey};
+use crate::profile::{self, Immovable};
+use cutover_karmada::name::{ClusterName, Gvk, Location, ObjectKey};
 use cutover_karmada::{Cluster, ClusterAffinity, Placement, PropagationSpec, ResourceSelector, meta};
 
 const POLICY_GROUP: &str = "policy.karmada.io";
@@ -40,13 +41,17 @@ pub fn compare(before: Revision<'_>, after: Revision<'_>) -> Vec<Finding> {
         return Vec::new();
     }
     let ground = ground(before, after);
+    // One that comes with the change counts: a Migration goes by it.
+    let mut given = profiles(before.set);
+    given.extend(profiles(after.set));
     let mut findings = Vec::new();
     for (tenant, places) in tenants(before, &ground, after) {
         let mut told: BTreeMap<usize, Vec<Option<Loss>>> = BTreeMap::new();
         let mut lost = BTreeSet::new();
+        let known = immovable(&given, &tenant);
         for place in &places.all {
             for (number, costs) in costs(placed(&ground, &tenant, place), &writes) {
-                if !costs.is_moved {
+                if !costs.is_moved || costs.loss.is_some() && known.is_some() {
                     lost.insert(number);
                 }
                 told.entry(number).or_default().push(costs.loss);
@@ -54,7 +59,7 @@ pub fn compare(before: Revision<'_>, after: Revision<'_>) -> Vec<Finding> {
         }
         for number in lost {
             if let (Some(asked), Some(losses)) = (writes.get(number), told.get(&number)) {
-                findings.extend(finding(asked, losses, places.is_certain));
+                findings.extend(finding(asked, losses, places.is_certain, known));
             }
         }
     }
@@ -140,38 +145,52 @@ fn costs(mut ground: Ground, writes: &[Asked<'_>]) -> Vec<(usize, Costs)> {
     writes.iter().enumerate().map(pass).collect()
 }
 
-fn finding(asked: &Asked<'_>, losses: &[Option<Loss>], is_certain: bool) -> Option<Finding> {
-    let known: Vec<&Loss> = losses.iter().flatten().collect();
-    let first = known.first()?;
-    let ends = known.len() == losses.len() && known.iter().all(|loss| loss.fate == Fate::Ends);
+/// Returns why the kind of a workload cannot be moved with its state, if it cannot.
+fn immovable(given: &[WorkloadProfile], tenant: &Tenant) -> Option<&'static Immovable> {
+    let resource = &tenant.binding.spec.resource;
+    let gvk = Gvk::new(&resource.api_version, &resource.kind);
+    profile::immovable(given, &gvk).ok().flatten()
+}
+
+/// `known`: of the kind of the workload, if that cannot be moved.
+fn finding(
+    asked: &Asked<'_>,
+    losses: &[Option<Loss>],
+    is_certain: bool,
+    known: Option<&Immovable>,
+) -> Option<Finding> {
+    let lost: Vec<&Loss> = losses.iter().flatten().collect();
+    let first = lost.first()?;
+    let ends = lost.len() == losses.len() && lost.iter().all(|loss| loss.fate == Fate::Ends);
     // Which clusters labels choose, files do not say.
     let by_name = |loss: &Loss| {
         let placement = serde_json::from_value::<Placement>(loss.placement.clone());
         placement.is_ok_and(|placement| names(&placement).is_some())
     };
     let is_clear = |loss: &&Loss| !matches!(loss.fate, Fate::Unclear { .. }) && by_name(loss);
-    let all_lose = known.len() == losses.len() && known.iter().all(is_clear);
+    let all_lose = lost.len() == losses.len() && lost.iter().all(is_clear);
     let what = if asked.write.is_deletion() {
         format!("{} is deleted", asked.what)
     } else {
         asked.what.to_string()
     };
+    let loss = first.describe(known);
     let way = first
-        .way_out()
+        .way_out_with(known)
         .unwrap_or_else(|| "keep it, if the workload is still needed".to_owned());
     if first.is_doubt() {
-        let message = format!("{what}: {first}; whether that loses state is not known");
+        let message = format!("{what}: {loss}; whether that loses state is not known");
         let hint =
             "write one (see docs/reference/profiles.md), or let it be held back: gate: {unknownKinds: Block}";
         return Some(Finding::new(Code::MayLoseState, asked.at.clone(), message).hint(hint));
     }
     if ends || all_lose && is_certain {
-        let message = format!("{what}: {first}");
+        let message = format!("{what}: {loss}");
         let hint = format!("{way}; `cutover plan` says how to accept that");
         return Some(Finding::new(Code::LosesState, asked.at.clone(), message).hint(hint));
     }
     let message = format!(
-        "{what}: files do not tell where {} runs; if not elsewhere, {first}",
+        "{what}: files do not tell where {} runs; if not elsewhere, {loss}",
         first.workload
     );
     let hint = format!("ask the control plane: cutover plan; {way}");

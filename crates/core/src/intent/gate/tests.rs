@@ -1,5 +1,7 @@
 //! What the gate says of a policy's change, of every shape of placement, and of what goes.
 
+mod immovable;
+
 use serde_json::json;
 
 use super::*;

@@ -276,6 +276,23 @@ fn what_no_profile_speaks_of_is_a_warning_whatever_becomes_of_it() {
     }
 }
 
+/// Also where policies set Migrations off: none could carry it.
+#[test]
+fn what_cannot_be_moved_is_an_error_with_the_reason() {
+    let mariadb = |text: &str| {
+        text.replace("flink.apache.org/v1beta1", "k8s.mariadb.com/v1alpha1")
+            .replace("FlinkDeployment", "MariaDB")
+    };
+    let object = mariadb(ORDERS);
+    let (east, west) = (mariadb(&one_of("east")), mariadb(&one_of("west")));
+    let says = "error: PropagationPolicy shop/orders: MariaDB shop/orders would stop in east and start in west from nothing; MariaDB \
+                cannot be moved with its state: a site is primary";
+    for gate in ["{}", "{migrations: {mode: Auto}}"] {
+        let told_of = told_with(&format!("gate: {gate}"), &[&east, &object], &[&west, &object]);
+        assert!(told_of.len() == 1 && told_of[0].starts_with(says), "{told_of:?}");
+    }
+}
+
 #[test]
 fn where_a_plan_may_have_taken_it_elsewhere_nothing_is_certain() {
     let plan = MIGRATION

@@ -1,0 +1,138 @@
+//! What the gate says of kinds that cannot be moved with their state.
+
+use super::*;
+use crate::profile::IMMOVABLE;
+
+fn state(given: &[WorkloadProfile], group: &str, kind: &str, unknown: UnknownKinds) -> State {
+    let gvk = Gvk::new(&format!("{group}/v1"), kind);
+    state_of(given, &gvk, unknown).unwrap()
+}
+
+/// orders is of this kind, as far as a loss names it; where it goes is judged as of any other one.
+fn ground_of(group: &str, kind: &str) -> Ground {
+    let mut ground = ground(one_of(&["east"]), &["east"]);
+    let tenant = &mut ground.tenants[0];
+    tenant.workload.group = group.to_owned();
+    tenant.workload.kind = kind.to_owned();
+    tenant.state = state(&[], group, kind, UnknownKinds::Pass);
+    ground
+}
+
+fn profile_of(group: &str, kind: &str, is_stateful: bool) -> WorkloadProfile {
+    own_profile("own", |own| {
+        own.spec.applies_to.group = group.to_owned();
+        own.spec.applies_to.kinds = vec![kind.to_owned()];
+        own.spec.stateful = is_stateful;
+    })
+}
+
+fn to_west() -> (PropagationSpec, Write) {
+    let west = policy(one_of(&["west"]));
+    let write = Write::Policy(policy_name("orders"), Some(Box::new(west.clone())));
+    (west, write)
+}
+
+#[test]
+fn each_of_them_has_state_unless_a_profile_says_otherwise() {
+    for known in IMMOVABLE {
+        for kind in known.kinds {
+            let of = |unknown| state(&[], known.group, kind, unknown);
+            let expected = match known.state {
+                StateAt::Copy => State::Kept,
+                StateAt::Elsewhere => State::Elsewhere,
+            };
+            assert_eq!(of(UnknownKinds::Pass), expected, "{kind}");
+            let is_kubernetes = known.group == "batch";
+            let blocked = if is_kubernetes { expected } else { State::Kept };
+            assert_eq!(of(UnknownKinds::Block), blocked, "{kind}");
+            let stateless = [profile_of(known.group, kind, false)];
+            let said = state(&stateless, known.group, kind, UnknownKinds::Pass);
+            assert_eq!(said, State::None, "{kind}");
+        }
+    }
+    assert_eq!(
+        state(&[], "k8s.mariadb.com", "MariaDB", UnknownKinds::Pass),
+        State::Kept
+    );
+    assert_eq!(
+        state(&[], "batch", "CronJob", UnknownKinds::Pass),
+        State::Elsewhere
+    );
+}
+
+#[test]
+fn a_policy_that_would_move_one_is_held_back_with_the_reason_and_what_can_be_done() {
+    let why = "MariaDB cannot be moved with its state: a site is primary if its name says so, and Karmada gives both copies one name";
+    let mut ground = ground_of("k8s.mariadb.com", "MariaDB");
+    let (_, write) = to_west();
+    let refusal = ground.judge(&write, None).unwrap_err();
+    let lost = "MariaDB shop/orders would stop in east and start in west from nothing";
+    assert_eq!(refusal.to_string(), format!("{lost}; {why}"));
+    let hint = refusal.hint();
+    assert!(
+        hint.starts_with("it would take a field of its operator"),
+        "{hint}"
+    );
+    assert!(hint.contains("restore a backup of it there"), "{hint}");
+    let accepts =
+        format!("to accept the loss of its state, annotate the object in Git with {ACCEPT_ANNOTATION}: ");
+    assert!(
+        hint.contains(&accepts) && !hint.contains("cutover migrate"),
+        "{hint}"
+    );
+    assert!(ground.judge(&write, Some(&refusal.digest)).is_ok());
+    // With a profile of one's own a Migration carries it.
+    ground.knowledge.live = vec![profile_of("k8s.mariadb.com", "MariaDB", true)];
+    let refusal = ground.judge(&write, None).unwrap_err();
+    assert_eq!(refusal.to_string(), lost);
+    assert!(
+        refusal.hint().contains("cutover migrate MariaDB/orders"),
+        "{}",
+        refusal.hint()
+    );
+}
+
+#[test]
+fn a_tick_is_not_run_in_two_clusters() {
+    let ground = ground_of("batch", "CronJob");
+    let (_, write) = to_west();
+    let refusal = ground.judge(&write, None).unwrap_err().to_string();
+    let says = "CronJob shop/orders would start in west while its copy in east may still run; CronJob cannot be moved with its state: ";
+    assert!(refusal.starts_with(says), "{refusal}");
+    // It takes nothing along.
+    let gone = Write::Template(ground.tenants[0].workload.clone());
+    assert_eq!(ground.judge(&gone, None), Ok(Doubts::default()));
+}
+
+#[test]
+fn what_would_run_beside_itself_is_told_what_helps_every_kind() {
+    let ground = ground_of("k8s.mariadb.com", "MariaDB");
+    let both = Write::Policy(
+        policy_name("orders"),
+        Some(Box::new(policy(all_of(&["east", "west"])))),
+    );
+    let refusal = ground.judge(&both, None).unwrap_err();
+    assert!(!refusal.to_string().contains("cannot be moved"), "{refusal}");
+    assert!(
+        refusal.hint().starts_with("let the policy choose one cluster"),
+        "{}",
+        refusal.hint()
+    );
+}
+
+#[test]
+fn no_migration_is_called_for_of_what_cannot_be_moved() {
+    let mut ground = ground_of("k8s.mariadb.com", "MariaDB");
+    let (orders, (west, write)) = (policy_name("orders"), to_west());
+    let called = |ground: &Ground| {
+        let refusal = ground.judge(&write, None).unwrap_err();
+        let (change, to_be) = ((&orders, Some(&west)), |_: &Tenant| None);
+        driven::called_for(ground, &refusal, change, &Migrations::default(), to_be, |_, _| {
+            false
+        })
+    };
+    let why = called(&ground).unwrap_err();
+    assert_eq!(why, "MariaDB shop/orders: no profile says how it is moved");
+    ground.knowledge.live = vec![profile_of("k8s.mariadb.com", "MariaDB", true)];
+    assert_eq!(called(&ground).unwrap()[0].to.as_str(), "west");
+}
