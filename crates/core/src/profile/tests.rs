@@ -34,6 +34,27 @@ fn every_built_in_profile_compiles() {
     }
 }
 
+/// A profile has no steps between the stop and the start, in which volumes could be copied.
+#[test]
+fn no_hint_of_a_built_in_profile_promises_one_that_carries_volumes() {
+    let mut about_volumes = 0;
+    for profile in built_in().unwrap() {
+        for requirement in &profile.spec.requires {
+            let hint = requirement.hint.as_deref().unwrap_or_default();
+            assert!(!hint.contains("WorkloadProfile that captures"), "{hint}");
+            if requirement.message.starts_with("its volumes stay behind") {
+                about_volumes += 1;
+                assert!(
+                    hint.starts_with("no profile carries volumes: keep its "),
+                    "{hint}"
+                );
+                assert!(hint.contains("copy them (VolSync, Velero)"), "{hint}");
+            }
+        }
+    }
+    assert!(about_volumes > 10, "{about_volumes}");
+}
+
 #[test]
 fn what_was_compiled_is_not_compiled_again() {
     let spec = built_in().unwrap()[0].spec.clone();
