@@ -44,6 +44,16 @@ impl Entry {
             .find(|(known, _)| self.is_built_in && known == path);
         file.map(|(_, text)| *text)
     }
+
+    /// Returns what the comments of a built-in profile say under a word: `# operator: …`, whose source was read, and `# stopped: …`, what
+    /// `suspendedWhen` asks for.
+    pub fn noted(&self, word: &str) -> Vec<&'static str> {
+        let begins = format!("# {word}: ");
+        let lines = self.source().unwrap_or_default().lines();
+        lines
+            .filter_map(|line| line.trim_start().strip_prefix(begins.as_str()))
+            .collect()
+    }
 }
 
 /// A profile of a repository that can't be read.
@@ -169,6 +179,51 @@ mod tests {
         for entry in &catalog.entries {
             let written: WorkloadProfile = serde_yaml::from_str(entry.source().unwrap()).unwrap();
             assert!(is_same(&written, &entry.profile));
+        }
+    }
+
+    /// Returns the sources that the comments directly above a field name.
+    fn sources_of<'a>(text: &'a str, field: &str) -> Vec<&'a str> {
+        let lines: Vec<&str> = text.lines().collect();
+        let key = format!("  {field}:");
+        let at = lines.iter().position(|line| line.starts_with(&key)).unwrap();
+        let above = lines[..at].iter().rev();
+        above
+            .take_while(|line| line.starts_with("  #"))
+            .filter_map(|line| line.strip_prefix("  # source: "))
+            .collect()
+    }
+
+    #[test]
+    fn every_built_in_profile_names_the_source_of_what_holds_stops_proves_hands_over_and_starts() {
+        for entry in &catalog("").entries {
+            let (name, text) = (&entry.name, entry.source().unwrap());
+            // `NAME VERSION (OWNER/REPOSITORY@TAG)`.
+            let operators = entry.noted("operator");
+            let read = operators.iter().filter_map(|operator| {
+                let (_, tag) = operator.strip_suffix(')')?.rsplit_once(" (")?;
+                tag.contains('@').then_some(tag)
+            });
+            let read: Vec<&str> = read.collect();
+            assert!(
+                !read.is_empty() && read.len() == operators.len(),
+                "{name}: {operators:?}"
+            );
+            let mut fields = vec!["hold", "suspend", "suspendedWhen", "start"];
+            if !entry.profile.spec.capture.is_empty() {
+                fields.push("capture");
+            }
+            for field in fields {
+                assert!(
+                    !sources_of(text, field).is_empty(),
+                    "{name}: {field} names no source"
+                );
+            }
+            for source in entry.noted("source") {
+                let (tag, place) = source.split_once(' ').unwrap_or((source, ""));
+                assert!(read.contains(&tag) && !place.is_empty(), "{name}: {source}");
+            }
+            assert_eq!(entry.noted("stopped").len(), 1, "{name}");
         }
     }
 
