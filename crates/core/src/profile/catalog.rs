@@ -45,8 +45,8 @@ impl Entry {
         file.map(|(_, text)| *text)
     }
 
-    /// Returns what the comments of a built-in profile say under a word: `# operator: …`, whose source was read, and `# stopped: …`, what
-    /// `suspendedWhen` asks for.
+    /// Returns what the comments of a built-in profile say under a word: `# operator: …`, whose source was read; `# source: …`, the place
+    /// in it; `# stopped: …`, what `suspendedWhen` asks for.
     pub fn noted(&self, word: &str) -> Vec<&'static str> {
         let begins = format!("# {word}: ");
         let lines = self.source().unwrap_or_default().lines();
