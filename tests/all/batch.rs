@@ -425,3 +425,41 @@ async fn a_run_that_has_ended_in_the_target_is_not_brought_back() {
         stage.status()
     );
 }
+
+/// Its controller has said that the copy is suspended before the copy was let run, and is about to act on that order.
+#[tokio::test]
+async fn a_target_whose_controller_is_behind_is_not_taken_for_one_that_has_stopped() {
+    let (stage, from) = Stage::set(&JOB).await;
+    let to = if from == "east" { "west" } else { "east" };
+    let _running = stage.plane.start();
+    let waits = migration(&JOB, from, "  approval: {before: [Handoff]}\n");
+    stage.plane.push(&[("move.yaml", &waits)]);
+    until("it waits for approval", || {
+        stage
+            .status()
+            .pointer("/waitingFor/approval")
+            .is_some_and(|phase| phase == "Handoff")
+    })
+    .await;
+    let says_suspended = || {
+        let conditions = stage.copy(to)["status"]["conditions"].clone();
+        conditions.as_array().is_some_and(|all| {
+            all.iter()
+                .any(|condition| condition["type"] == "Suspended" && condition["status"] == "True")
+        })
+    };
+    until("the target says that it is suspended", says_suspended).await;
+    let behind = Duration::from_secs(5);
+    stage.world.faults().lag(&format!("operators/{to}"), behind);
+    let approved = format!("{waits}  approvals: [{{phase: Handoff, attempt: 1}}]\n");
+    stage.plane.push(&[("move.yaml", &approved)]);
+    let is_let_run = || stage.copy(to)["spec"]["suspend"] == false;
+    until("the target is let run", is_let_run).await;
+    assert!(says_suspended(), "{:#}", stage.copy(to));
+    stage
+        .plane
+        .push(&[("move.yaml", &(approved + "  abort: true\n"))]);
+    assert_eq!(stage.ends().await, Phase::Aborted, "{:#}", stage.status());
+    assert_eq!(stage.running(), [from]);
+    stage.is_clean();
+}

@@ -641,6 +641,28 @@ pub struct Offered {
     /// The generation of that copy; 0 where there was none.
     #[serde(default)]
     pub generation: i64,
+    /// What came of the order to run, for a workload whose state is elsewhere.
+    #[serde(default, skip_serializing_if = "RunOrder::is_unknown")]
+    pub order: RunOrder,
+}
+
+/// What the operator of a copy was seen to make of the order to run.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub enum RunOrder {
+    /// Nothing can be told: it was not proved that the copy had stopped before the order.
+    #[default]
+    Unknown,
+    /// The copy had stopped before the order, or there was none, and it has not been seen to run since.
+    Awaited,
+    /// The copy was seen to run: what its operator says of a stop after that is about a later order.
+    Seen,
+}
+
+impl RunOrder {
+    #[allow(clippy::trivially_copy_pass_by_ref, reason = "serde passes a reference")]
+    fn is_unknown(&self) -> bool {
+        *self == Self::Unknown
+    }
 }
 
 /// Which binding, and what it was before the first effect.

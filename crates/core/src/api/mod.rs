@@ -47,7 +47,7 @@ pub use lifecycle::Lifecycle;
 pub use migration::{
     AdmissionTest, Barrier, Belt, BindingId, Capture, Changes, Check, Fence, Guard, HeldBack, HeldPolicy,
     InGit, Journal, LeaseSeen, Migration, MigrationSpec, MigrationStatus, Offered, OnFailure, Phase,
-    RollBack, RollBackStage, Starts, Strategy, TemplateChange, UnknownGuard, UsedWord, Verify,
+    RollBack, RollBackStage, RunOrder, Starts, Strategy, TemplateChange, UnknownGuard, UsedWord, Verify,
 };
 pub use moves::{
     Choose, Means, Move, MoveState, MovesApproval, MovesEnding, MovesGate, MovesJournal, MovesPhase,

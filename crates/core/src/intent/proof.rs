@@ -9,7 +9,7 @@ use serde_json::Value;
 
 use super::control_plane::Overrides;
 use super::seen::{NotKnown, Read};
-use crate::api::{Capture, MARKER_ANNOTATION, Offered};
+use crate::api::{Capture, MARKER_ANNOTATION, Offered, RunOrder};
 use crate::intent::member::Member;
 use crate::profile::{NoCapture, Profile};
 use cutover_karmada::name::ClusterName;
@@ -106,6 +106,32 @@ impl Facts<'_> {
             "{}: the copy was allowed to run, and its operator has not acknowledged the stop yet",
             self.cluster
         )))
+    }
+
+    /// Where the state is elsewhere, an operator that repeats what is asked of it may say of a copy that it has stopped since before the
+    /// copy was let run, and be about to act on that order. What it says counts where no order to run came, where it is about this very
+    /// generation, or where the operator was seen to act on the order.
+    fn says_so_since_the_order(&self, object: &Value) -> Result<(), NotProved> {
+        let Some(offered) = self.offered.filter(|_| self.profile.spec().state_elsewhere) else {
+            return Ok(());
+        };
+        let has_run = offered.order == RunOrder::Seen && offered.uid.as_ref() == Some(&uid(object));
+        if has_run || self.was_never_told_to_run(offered, object) || self.is_observed_by_generation(object)? {
+            return Ok(());
+        }
+        Err(NotProved::Unknown(format!(
+            "{}: the copy was allowed to run, and that it has stopped may be what its operator said before",
+            self.cluster
+        )))
+    }
+
+    /// Returns whether an operator has seen the spec of this generation, and would not be taken to have seen a later one.
+    fn is_observed_by_generation(&self, object: &Value) -> Result<bool, NotProved> {
+        let mut later = object.clone();
+        if let Some(generation) = later.pointer_mut("/metadata/generation") {
+            *generation = Value::from(generation.as_i64().unwrap_or_default() + 1);
+        }
+        Ok(self.profile.observed(object)? && !self.profile.observed(&later)?)
     }
 
     /// Returns whether a copy was not told to run since its cluster was given the token.
@@ -430,6 +456,16 @@ impl Healthy {
         Self::ended(facts, object).unwrap_or_else(|| Self::judge(facts, object, given))
     }
 
+    /// The same of a copy that has the order to run: returns its uid.
+    pub(super) fn as_told(facts: &Facts<'_>) -> Result<String, NotProved> {
+        let (object, _) = facts.current()?;
+        Self::judge(facts, object, None)?;
+        if facts.profile.carries_hold(object, facts.cluster) || facts.profile.suspended(object)? {
+            return Err(NotProved::No(format!("{}: it does not run yet", facts.cluster)));
+        }
+        Ok(uid(object))
+    }
+
     /// The same for a copy that no pin reaches any more.
     pub fn without_pin(facts: &Facts<'_>) -> Result<Self, NotProved> {
         let (object, _) = facts.object()?;
@@ -532,7 +568,10 @@ impl Inert {
             Err(why) => why,
         };
         match Stopped::prove(facts) {
-            Ok(stopped) => Ok(Self::Stopped(stopped)),
+            Ok(stopped) => {
+                facts.says_so_since_the_order(stopped.object())?;
+                Ok(Self::Stopped(stopped))
+            }
             Err(NotProved::No(why)) if matches!(held, NotProved::No(_)) => Err(NotProved::No(why)),
             Err(why) => Err(NotProved::Unknown(why.to_string())),
         }

@@ -2,7 +2,7 @@
 //! wrote since. That is told, and ends well only on a person's word.
 
 use super::{Interrupt, Operation};
-use crate::api::Fact;
+use crate::api::{Fact, RunOrder};
 use crate::intent::custody::starts;
 use crate::intent::proof::Healthy;
 use cutover_karmada::name::ClusterName;
@@ -42,7 +42,7 @@ impl Operation<'_> {
         };
         self.asks_for_what_is_there(source, &anew)?;
         if let Some(offered) = self.journal_mut()?.offered.get_mut(source) {
-            offered.uid = Some(anew.now);
+            (offered.uid, offered.order) = (Some(anew.now), RunOrder::Unknown);
         }
         Err(Interrupt::Requeue)
     }

@@ -3,9 +3,10 @@
 use std::collections::BTreeSet;
 
 use jiff::SignedDuration;
+use serde_json::Value;
 
 use super::{Interrupt, Operation, Phase, go_back};
-use crate::api::{Fact, Offered, PatchOp, RollBackStage, Strategy};
+use crate::api::{Fact, Offered, PatchOp, RollBackStage, RunOrder, Strategy};
 use crate::intent::custody::{self, Custody, Gives, Granted, LAPSE, Patience, Standing, Terms, Unmarked};
 use crate::intent::pin::{self, Holds, Pin, Says, Token, Writer};
 use crate::intent::proof::{Facts, Healthy, Held, Inert, NotProved, Sole, Stateless};
@@ -88,7 +89,10 @@ impl<'a> Operation<'a> {
             // From now on it is this cluster that runs it: whoever said that nothing does has not said so of that.
             self.spend(Fact::Stopped, to)?;
             let known = self.identities([to])?;
-            let offered = self.offered(to)?;
+            let offered = Offered {
+                order: self.order_before(to)?,
+                ..self.offered(to)?
+            };
             let journal = self.journal_mut()?;
             journal.identities.extend(known);
             journal.offered.insert(to.clone(), offered);
@@ -101,7 +105,43 @@ impl<'a> Operation<'a> {
             }
             return Err(Interrupt::Requeue);
         }
-        self.token()
+        self.token()?;
+        self.note_order_seen(to)
+    }
+
+    /// Returns what is known of an order to run that is about to be given: of a copy that has not stopped before, nothing will tell
+    /// whether what its operator says is about that order.
+    fn order_before(&self, to: &ClusterName) -> Result<RunOrder, Interrupt> {
+        if !self.journal()?.profile.state_elsewhere {
+            return Ok(RunOrder::Unknown);
+        }
+        let had_no_order = match self.snapshot().member(to)?.object.get() {
+            Ok(Some(copy)) => {
+                let generation = copy.pointer("/metadata/generation").and_then(Value::as_i64);
+                generation == Some(1) && self.profile()?.carries_hold(copy, to)
+            }
+            Ok(None) => true,
+            Err(_) => false,
+        };
+        let has_stopped = matches!(self.inert(to)?, Ok(Inert::Held(_) | Inert::Stopped(_)));
+        Ok(if had_no_order || has_stopped {
+            RunOrder::Awaited
+        } else {
+            RunOrder::Unknown
+        })
+    }
+
+    /// Notes that a copy was seen to run by the order that it was given.
+    fn note_order_seen(&mut self, to: &ClusterName) -> Result<(), Interrupt> {
+        let offered = self.journal()?.offered.get(to);
+        if offered.is_none_or(|offered| offered.order != RunOrder::Awaited) {
+            return Ok(());
+        }
+        let runs = self.prove(to, Healthy::as_told)?;
+        if let (Ok(uid), Some(offered)) = (runs, self.journal_mut()?.offered.get_mut(to)) {
+            (offered.uid, offered.order) = (Some(uid), RunOrder::Seen);
+        }
+        Ok(())
     }
 
     /// Returns what is to be remembered of a copy before it is let run, or when its stop is proved.
@@ -118,6 +158,7 @@ impl<'a> Operation<'a> {
         Ok(Offered {
             uid: uid.map(str::to_owned),
             generation: generation.unwrap_or_default(),
+            order: RunOrder::Unknown,
         })
     }
 

@@ -92,6 +92,7 @@ fn a_copy_that_was_let_run_is_held_only_when_its_operator_says_so_or_the_order_n
     let offered = Offered {
         uid: Some("u1".to_owned()),
         generation: 1,
+        ..Offered::default()
     };
     let look = |copy: Value| {
         let copy = member(Some(copy));
@@ -118,6 +119,114 @@ fn a_copy_that_was_let_run_is_held_only_when_its_operator_says_so_or_the_order_n
     assert!(look(recreated.clone()).is_ok(), "created held");
     recreated["metadata"]["generation"] = json!(2);
     assert!(is_no(look(recreated)));
+}
+
+fn built_in(name: &str) -> Profile {
+    let all = crate::profile::built_in().unwrap();
+    let profile = all
+        .iter()
+        .find(|profile| profile.metadata.name.as_deref() == Some(name));
+    Profile::compile(name, &profile.unwrap().spec).unwrap()
+}
+
+/// A Job whose controller says that it is suspended, by the spec of whatever generation.
+fn suspended_job(generation: i64) -> Value {
+    json!({
+        "metadata": {
+            "name": "train", "uid": "u1", "generation": generation, "annotations": {MARKER_ANNOTATION: MARKER},
+        },
+        "spec": {"suspend": true},
+        "status": {"conditions": [{"type": "Suspended", "status": "True"}]},
+    })
+}
+
+/// What its controller said when the copy was created held is all that it has said, and it is about to act on the order to run.
+#[test]
+fn a_suspension_that_was_told_before_the_order_to_run_is_no_proof_of_a_stop_after_it() {
+    let profile = built_in("job");
+    let order = |order| Offered {
+        uid: Some("u1".to_owned()),
+        generation: 1,
+        order,
+    };
+    let look = |generation: i64, offered: Option<&Offered>| {
+        let copy = member(Some(suspended_job(generation)));
+        with(&copy, |facts| {
+            Inert::prove(&Facts {
+                offered,
+                profile: &profile,
+                ..*facts
+            })
+        })
+    };
+    assert!(look(3, None).is_ok(), "it was never offered the token");
+    for unseen in [RunOrder::Unknown, RunOrder::Awaited] {
+        let offered = order(unseen);
+        assert!(is_unknown(look(3, Some(&offered))), "{unseen:?}");
+        assert!(look(1, Some(&offered)).is_ok(), "the order never came");
+        assert!(look(2, Some(&offered)).is_ok(), "the order was taken back before");
+    }
+    let seen = order(RunOrder::Seen);
+    assert!(matches!(look(3, Some(&seen)), Ok(Inert::Stopped(_))));
+    let of_another = Offered {
+        uid: Some("u0".to_owned()),
+        ..seen
+    };
+    assert!(is_unknown(look(3, Some(&of_another))));
+}
+
+/// An operator that acknowledges the generation of the hold has seen the order before it.
+#[test]
+fn a_stop_that_is_acknowledged_by_its_generation_is_proved_after_an_order_to_run() {
+    let profile = built_in("kafka-connect");
+    let offered = Offered {
+        uid: Some("u1".to_owned()),
+        generation: 1,
+        ..Offered::default()
+    };
+    let look = |observed: i64| {
+        let copy = member(Some(json!({
+            "metadata": {"name": "train", "uid": "u1", "generation": 3, "annotations": {MARKER_ANNOTATION: MARKER}},
+            "spec": {"replicas": 0},
+            "status": {
+                "observedGeneration": observed, "replicas": 0, "conditions": [{"type": "Ready", "status": "True"}],
+            },
+        })));
+        with(&copy, |facts| {
+            Inert::prove(&Facts {
+                offered: Some(&offered),
+                profile: &profile,
+                ..*facts
+            })
+        })
+    };
+    assert!(matches!(look(3), Ok(Inert::Stopped(_))));
+    assert!(is_no(look(1)));
+}
+
+/// A copy is seen to have begun only by a status that can be about no earlier order.
+#[test]
+fn a_copy_runs_as_told_when_it_has_the_order_and_its_operator_says_that_it_does() {
+    let profile = built_in("job");
+    let look = |copy: &Value| {
+        let copy = member(Some(copy.clone()));
+        with(&copy, |facts| {
+            Healthy::as_told(&Facts {
+                profile: &profile,
+                ..*facts
+            })
+        })
+    };
+    let mut copy = suspended_job(2);
+    copy["spec"]["suspend"] = json!(false);
+    assert!(is_no(look(&copy)), "its controller has not looked");
+    let runs = json!({
+        "startTime": "2030-01-31T06:00:00Z", "ready": 1, "conditions": [{"type": "Suspended", "status": "False"}],
+    });
+    copy["status"] = runs;
+    assert_eq!(look(&copy), Ok("u1".to_owned()));
+    copy["spec"]["suspend"] = json!(true);
+    assert!(is_no(look(&copy)), "it has no order to run");
 }
 
 #[test]
@@ -151,6 +260,7 @@ fn a_copy_that_was_proved_stopped_stays_so_while_nothing_can_have_started_it() {
     let proved = Offered {
         uid: Some("u1".to_owned()),
         generation: 3,
+        ..Offered::default()
     };
     let mut fails = stopped("s3://a");
     fails["status"]["jobManagerDeploymentStatus"] = json!("DEPLOYING");
@@ -216,6 +326,7 @@ fn a_run_to_completion_that_has_ended_does_not_run_again_by_being_healthy() {
     let proved = Offered {
         uid: Some("u1".to_owned()),
         generation: 3,
+        ..Offered::default()
     };
     let mut spec = crate::profile::built_in().unwrap()[0].spec.clone();
     spec.finished_when = Some(spec.healthy_when.clone());
