@@ -249,6 +249,72 @@ async fn objects_of_a_kind_that_is_not_served_are_none_only_if_the_server_says_s
     }
 }
 
+/// What is installed in a member decides about the version; a member that can't be asked isn't one that has nothing.
+#[tokio::test]
+async fn objects_are_listed_in_the_first_version_of_their_group_that_has_their_kind() {
+    let groups = json!({"kind": "APIGroupList", "groups": [
+        {"name": "batch", "versions": [{"groupVersion": "batch/v1", "version": "v1"}]},
+        {"name": "kueue.x-k8s.io", "versions": [
+            {"groupVersion": "kueue.x-k8s.io/v1beta2", "version": "v1beta2"},
+            {"groupVersion": "kueue.x-k8s.io/v1beta1", "version": "v1beta1"},
+        ]},
+    ]});
+    let without = json!({"kind": "APIGroupList", "groups": [{"name": "batch", "versions": []}]});
+    let kinds = |kind: &str, plural: &str| {
+        let resource = json!({"name": plural, "kind": kind, "namespaced": true});
+        json!({"kind": "APIResourceList", "resources": [resource]})
+    };
+    let (queues, other) = (
+        kinds("LocalQueue", "localqueues"),
+        kinds("Topology", "topologies"),
+    );
+    let list = json!({"kind": "LocalQueueList", "items": [{"metadata": {"name": "default"}}]});
+    let forbidden = || refusal(403, "Forbidden", json!({}));
+    // What is answered, one after the other; how many objects are found, where that is known.
+    let cases: [(Vec<(u16, Value)>, Option<usize>); 7] = [
+        (vec![(200, without)], Some(0)),
+        (
+            vec![(200, groups.clone()), (200, queues.clone()), (200, list.clone())],
+            Some(1),
+        ),
+        (
+            vec![
+                (200, groups.clone()),
+                (200, other.clone()),
+                (200, queues.clone()),
+                (200, list),
+            ],
+            Some(1),
+        ),
+        (
+            vec![(200, groups.clone()), (200, other.clone()), (200, other)],
+            Some(0),
+        ),
+        (vec![(403, forbidden())], None),
+        (vec![(200, groups.clone()), (403, forbidden())], None),
+        (vec![(200, groups), (200, queues), (403, forbidden())], None),
+    ];
+    for (answers, expected) in cases {
+        let (script, count) = (Script::default(), answers.len());
+        let shown = format!("{answers:?}");
+        let cluster = script.cluster(move |number, _| {
+            let (code, body) = &answers[number as usize - 1];
+            says(*code, body)
+        });
+        let east = cluster.member(&ClusterName::new("east"));
+        let read = east
+            .list_of_group("kueue.x-k8s.io", "LocalQueue", Some("shop"))
+            .await;
+        let found = match read.answer {
+            Answer::Found(found) => Some(found.len()),
+            Answer::Unknown { .. } => None,
+            Answer::NotFound => panic!("{shown}"),
+        };
+        assert_eq!(found, expected, "{shown}");
+        assert_eq!(script.asked().len(), count, "{shown}");
+    }
+}
+
 #[tokio::test]
 async fn a_path_that_nobody_serves_says_nothing_about_an_object() {
     let script = Script::default();

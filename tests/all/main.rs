@@ -53,6 +53,7 @@ mod immovable;
 mod install;
 mod kinds;
 mod kubectl;
+mod kueue;
 mod lease;
 mod member;
 mod metrics;

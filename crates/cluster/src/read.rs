@@ -229,6 +229,26 @@ impl Reader {
         }
     }
 
+    /// Reads the objects of a kind in the first version of its group that has it here: none where no version has.
+    pub async fn list_of_group(&self, group: &str, kind: &str, namespace: Option<&str>) -> Read<Vec<Value>> {
+        let groups = self.groups().await;
+        let mut kinds = Vec::new();
+        if let Answer::Found(all) = &groups.answer {
+            let versions = all.iter().filter(|found| found.name == group);
+            let versions = versions.flat_map(|found| &found.versions);
+            kinds.extend(versions.map(|found| Gvk::new(&format!("{group}/{}", found.version), kind)));
+        }
+        for gvk in kinds {
+            let found = self.look_up_in(&gvk).await;
+            match &found.answer {
+                Answer::Found(None) => {}
+                Answer::Found(Some(served)) => return self.list(served, namespace, None).await,
+                Answer::NotFound | Answer::Unknown { .. } => return found.map(|_| Answer::Found(Vec::new())),
+            }
+        }
+        groups.map(|_| Answer::Found(Vec::new()))
+    }
+
     /// Reads a list of limited length. `NotFound`: the path was answered with a 404, by whomever.
     async fn list_some(&self, served: &Served, namespace: Option<&str>, selector: &str) -> Read<Vec<Value>> {
         let path = collection(served, namespace)
@@ -252,9 +272,13 @@ impl Reader {
             group.name == gvk.group && versions.any(|version| version.version == gvk.version)
         };
         match &groups.answer {
-            Answer::Found(all) if all.iter().any(is_served) => {}
-            _ => return groups.map(|_| Answer::Found(None)),
+            Answer::Found(all) if all.iter().any(is_served) => self.look_up_in(gvk).await,
+            _ => groups.map(|_| Answer::Found(None)),
         }
+    }
+
+    /// Returns the same in a version that is served.
+    async fn look_up_in(&self, gvk: &Gvk) -> Read<Option<Served>> {
         let path = format!("/apis/{}/{}", gvk.group, gvk.version);
         self.ask(Ok(path), |answer| match answer {
             Ok(body) => match parsed::<Kinds>(&body) {

@@ -17,7 +17,7 @@ use cutover_core::api::{self, Migration, WorkloadProfile};
 use cutover_core::intent::control_plane::Overrides;
 use cutover_core::intent::dependencies::{Presence, Reference};
 use cutover_core::intent::member::Member;
-use cutover_core::intent::scalers::{Scaler, concerns};
+use cutover_core::intent::scalers::{Concerns, Scaler};
 use cutover_core::intent::snapshot::{Desired, OwnPolicy, Snapshot, Successor};
 use cutover_core::intent::{self, ControlPlane, Seen, driven, moves};
 use cutover_core::plan::{Action, Change, ChangeSet};
@@ -340,11 +340,11 @@ impl Look {
             Err(unknown) => return Seen::unknown(format!("its profile is not known: {unknown}")),
         };
         let found = profile::find(given, spec.profile.as_deref(), &spec.workload.gvk());
-        let profile = found.ok().flatten();
-        if !profile.is_some_and(|profile| concerns(&profile.spec)) {
-            return Seen::unknown("not read: it is not held by its replicas");
-        }
-        scalers::read(&self.cluster, workload, members.keys()).await
+        let concerns = found.ok().flatten().map(|profile| Concerns::of(&profile.spec));
+        let Some(concerns) = concerns.filter(|concerns| concerns.any()) else {
+            return Seen::unknown("not read: nothing starts it by itself where it is held");
+        };
+        scalers::read(&self.cluster, workload, concerns, members.keys()).await
     }
 
     /// Reads the policy that has taken a template up.

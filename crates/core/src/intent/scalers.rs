@@ -1,5 +1,5 @@
-//! What scales a workload by itself. A copy that is held has no replicas: who scales it up from there starts a second writer,
-//! whatever the pin says.
+//! What starts a workload by itself. A copy that is held has no replicas, or is suspended: who scales it up from there, or lets it run
+//! again, starts a second writer, whatever the pin says.
 
 use std::fmt;
 
@@ -13,24 +13,65 @@ pub const SCALED_OBJECT: (&str, &str) = ("keda.sh/v1alpha1", "ScaledObject");
 /// What Kubernetes itself has.
 pub const HPA: (&str, &str) = ("autoscaling/v2", "HorizontalPodAutoscaler");
 
-/// The finding that stays while one is seen that doesn't leave a held copy alone.
-pub(super) const CODE: &str = "ScaledFromZero";
+/// The API group of Kueue, which lets a suspended workload run as soon as it has admitted it.
+pub const KUEUE: &str = "kueue.x-k8s.io";
+
+/// The finding that stays while a scaler is seen that doesn't leave a held copy alone.
+const CODE: &str = "ScaledFromZero";
+/// The same of Kueue.
+const STARTED_BY_KUEUE: &str = "StartedByKueue";
+
+/// The queue that Kueue puts a new workload into that names none.
+const DEFAULT_QUEUE: &str = "default";
+const QUEUE_LABEL: &str = "kueue.x-k8s.io/queue-name";
 
 const PAUSED: &str = "autoscaling.keda.sh/paused";
 const PAUSED_REPLICAS: &str = "autoscaling.keda.sh/paused-replicas";
 
-/// Something that sets the replicas of the workload.
+/// What may start a copy that a kind of workload is held by.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Concerns {
+    /// It is held by the number of its replicas, which autoscalers set.
+    pub autoscalers: bool,
+    /// It is held by its suspension, which Kueue takes back.
+    pub kueue: bool,
+}
+
+impl Concerns {
+    /// Of what goes by replicas, whatever holds it.
+    pub const AUTOSCALERS: Self = Self {
+        autoscalers: true,
+        kueue: false,
+    };
+
+    pub fn of(profile: &WorkloadProfileSpec) -> Self {
+        let sets = |field: &str| {
+            let mut patches = profile.hold.iter().chain(&profile.suspend);
+            patches.any(|patch| patch.path.ends_with(field))
+        };
+        Self {
+            autoscalers: sets("/replicas"),
+            kueue: sets("/suspend"),
+        }
+    }
+
+    pub const fn any(self) -> bool {
+        self.autoscalers || self.kueue
+    }
+}
+
+/// Something that sets the replicas of the workload, or lets it run where it is suspended.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Scaler {
     pub kind: String,
     pub name: String,
     /// Nothing on the control plane scales anything in a member, but what is there is there to be propagated.
     pub cluster: Option<ClusterName>,
-    /// Why it doesn't leave a copy alone that has no replicas; `None` if it does.
+    /// Why it doesn't leave a copy alone that is held; `None` if it does.
     pub from_zero: Option<FromZero>,
 }
 
-/// What makes a scaler set the replicas of a copy that has none.
+/// What makes a scaler start a copy that is held.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum FromZero {
     /// KEDA does so as soon as a trigger is active, and without one if `minReplicaCount` says so.
@@ -41,6 +82,41 @@ pub enum FromZero {
     PausedAtMore,
     /// An HPA leaves a workload without replicas alone, unless its minimum is zero.
     MinimumZero,
+    /// The copy is in a queue of Kueue.
+    Queued,
+    /// Kueue puts a copy that is created there into this queue.
+    DefaultQueue,
+    /// Kueue has an object of its own for the copy, in a queue or not.
+    Managed,
+}
+
+impl FromZero {
+    const fn why(self) -> &'static str {
+        match self {
+            Self::NotPaused => "KEDA would start it again",
+            Self::NotPausedYet => "KEDA would start it again: it has not said yet that it is paused",
+            Self::PausedAtMore => "KEDA would start it again, with the replicas that it is paused at",
+            Self::MinimumZero => "it can be started from there again, as its minReplicas is 0",
+            Self::Queued | Self::DefaultQueue | Self::Managed => "Kueue would start it",
+        }
+    }
+
+    const fn hint(self) -> &'static str {
+        match self {
+            Self::NotPaused | Self::PausedAtMore => {
+                "for as long as the workload is held, pause it with the annotation autoscaling.keda.sh/paused: \"true\" and without \
+                 paused-replicas, where it is kept in Git, or remove it"
+            }
+            Self::NotPausedYet => "check what KEDA reports about it there, or remove it",
+            Self::MinimumZero => "set its minReplicas to 1 for as long as the workload is held, or remove it",
+            Self::Queued => "remove the label from the copy before it moves",
+            Self::DefaultQueue => "give that queue another name, or remove it, before the workload moves",
+            Self::Managed => {
+                "take the workload out of Kueue before it moves: remove its queue (with manageJobsWithoutQueueName, keep its namespace \
+                 out of managedJobsNamespaceSelector), and then that object"
+            }
+        }
+    }
 }
 
 impl fmt::Display for Scaler {
@@ -89,29 +165,82 @@ impl Scaler {
         self.kind != SCALED_OBJECT.1 || self.from_zero.is_some()
     }
 
+    /// Returns the queue of Kueue that a copy in a member is in by its label, whatever its template says: Kueue sets it, too.
+    pub(super) fn queue_of(copy: &Value, cluster: &ClusterName) -> Option<Self> {
+        let queue = copy.pointer("/metadata/labels")?.get(QUEUE_LABEL)?.as_str()?;
+        if queue.is_empty() {
+            return None;
+        }
+        Some(Self::of_kueue(cluster, "LocalQueue", queue, FromZero::Queued))
+    }
+
+    fn of_kueue(cluster: &ClusterName, kind: &str, name: &str, why: FromZero) -> Self {
+        Self {
+            kind: kind.to_owned(),
+            name: name.to_owned(),
+            cluster: Some(cluster.clone()),
+            from_zero: Some(why),
+        }
+    }
+
     /// Says why a copy can't be held beside it, and what to do about it.
     pub(super) fn finding(&self) -> Option<Finding> {
         let from_zero = self.from_zero?;
-        let why = match from_zero {
-            FromZero::NotPaused => "KEDA would start it again",
-            FromZero::NotPausedYet => "KEDA would start it again: it has not said yet that it is paused",
-            FromZero::PausedAtMore => "KEDA would start it again, with the replicas that it is paused at",
-            FromZero::MinimumZero => "it can be started from there again, as its minReplicas is 0",
+        let (code, does) = match from_zero {
+            FromZero::Queued => (
+                STARTED_BY_KUEUE,
+                format!(
+                    "{self} has the workload, by the label {QUEUE_LABEL} of its copy: where that is held"
+                ),
+            ),
+            FromZero::DefaultQueue => (
+                STARTED_BY_KUEUE,
+                format!(
+                    "{self} gets each workload that is created in its namespace and names no queue: where that is held"
+                ),
+            ),
+            FromZero::Managed => (
+                STARTED_BY_KUEUE,
+                format!("{self} is what Kueue keeps of the workload: where that is held"),
+            ),
+            _ => (
+                CODE,
+                format!("{self} scales the workload: where the workload is held with no replicas"),
+            ),
         };
-        let hint = match from_zero {
-            FromZero::NotPaused | FromZero::PausedAtMore => {
-                "for as long as the workload is held, pause it with the annotation autoscaling.keda.sh/paused: \"true\" and without \
-                 paused-replicas, where it is kept in Git, or remove it"
-            }
-            FromZero::NotPausedYet => "check what KEDA reports about it there, or remove it",
-            FromZero::MinimumZero => {
-                "set its minReplicas to 1 for as long as the workload is held, or remove it"
-            }
-        };
-        let message =
-            format!("{self} scales the workload: where the workload is held with no replicas, {why}");
-        Some(Finding::new(CODE, message, hint))
+        let message = format!("{does}, {}", from_zero.why());
+        Some(Finding::new(code, message, from_zero.hint()))
     }
+}
+
+/// Returns what Kueue has in a member that a copy of the workload would be started by: of the queues of its namespace, and of the objects
+/// that Kueue keeps of what it manages.
+pub fn of_kueue(
+    workload: &ObjectKey,
+    cluster: &ClusterName,
+    queues: &[Value],
+    managed: &[Value],
+) -> Vec<Scaler> {
+    let name = |object: &Value| object["metadata"]["name"].as_str().unwrap_or_default().to_owned();
+    let default = queues.iter().map(name).filter(|name| name == DEFAULT_QUEUE);
+    let default = default.map(|name| Scaler::of_kueue(cluster, "LocalQueue", &name, FromZero::DefaultQueue));
+    let managed = managed
+        .iter()
+        .filter(|object| is_owned_by(object, workload))
+        .map(name);
+    let managed = managed.map(|name| Scaler::of_kueue(cluster, "Workload", &name, FromZero::Managed));
+    default.chain(managed).collect()
+}
+
+fn is_owned_by(object: &Value, workload: &ObjectKey) -> bool {
+    let owners = object
+        .pointer("/metadata/ownerReferences")
+        .and_then(Value::as_array);
+    owners.into_iter().flatten().any(|owner| {
+        let text = |field: &str| owner[field].as_str().unwrap_or_default();
+        let kind = Gvk::new(text("apiVersion"), text("kind"));
+        (&kind.group, &kind.kind) == (&workload.group, &workload.kind) && text("name") == workload.name
+    })
 }
 
 /// What is paused scales nothing, if that is what KEDA says of it, too.
@@ -129,15 +258,28 @@ fn of_scaled_object(object: &Value, in_member: bool) -> Option<FromZero> {
     (in_member && !has_said).then_some(FromZero::NotPausedYet)
 }
 
-/// Returns whether a kind of workload is held by the number of its replicas: then who scales it undoes the hold.
-pub fn concerns(profile: &WorkloadProfileSpec) -> bool {
-    let mut patches = profile.hold.iter().chain(&profile.suspend);
-    patches.any(|patch| patch.path.ends_with("/replicas"))
-}
-
 /// Returns a finding for each that doesn't leave a held copy alone.
 pub(super) fn findings(scalers: &[Scaler]) -> Vec<Finding> {
     scalers.iter().filter_map(Scaler::finding).collect()
+}
+
+/// Returns whether a finding is one of those.
+pub(super) fn is_told(code: &str) -> bool {
+    [CODE, STARTED_BY_KUEUE].contains(&code)
+}
+
+/// Returns what is waited for where one of them keeps a workload from being held.
+pub(super) fn wait(finding: Finding) -> String {
+    let Finding { code, message, hint } = finding;
+    let who = if code == STARTED_BY_KUEUE {
+        "Kueue"
+    } else {
+        "autoscalers"
+    };
+    format!(
+        "{who} to let go of what is held: {message} ({})",
+        hint.unwrap_or_default()
+    )
 }
 
 #[cfg(test)]
@@ -230,14 +372,60 @@ mod tests {
     }
 
     #[test]
-    fn only_what_is_held_by_its_replicas_is_concerned() {
+    fn autoscalers_concern_what_is_held_by_its_replicas_and_kueue_what_is_held_by_its_suspension() {
         let of = |kind: &str, group: &str| {
             let api_version = format!("{group}/v1");
             let found = crate::profile::find(&[], None, &Gvk::new(&api_version, kind));
-            concerns(&found.unwrap().unwrap().spec)
+            let Concerns { autoscalers, kueue } = Concerns::of(&found.unwrap().unwrap().spec);
+            (autoscalers, kueue)
         };
-        assert!(of("Deployment", "apps"));
-        assert!(of("StatefulSet", "apps"));
-        assert!(!of("FlinkDeployment", "flink.apache.org"));
+        assert_eq!(of("Deployment", "apps"), (true, false));
+        assert_eq!(of("StatefulSet", "apps"), (true, false));
+        assert_eq!(of("FlinkDeployment", "flink.apache.org"), (false, false));
+        assert_eq!(of("Job", "batch"), (false, true));
+        assert_eq!(of("PyTorchJob", "kubeflow.org"), (false, true));
+    }
+
+    #[test]
+    fn kueue_would_start_what_is_in_a_queue_or_gets_one_or_is_managed() {
+        let train = ObjectKey {
+            group: "batch".to_owned(),
+            kind: "Job".to_owned(),
+            namespace: Some("shop".to_owned()),
+            name: "train".to_owned(),
+        };
+        let west = ClusterName::new("west");
+        let named = |name: &str| json!({"metadata": {"name": name}});
+        let owned = |api_version: &str, kind: &str, name: &str| {
+            let owner = json!({"apiVersion": api_version, "kind": kind, "name": name});
+            json!({"metadata": {"name": "job-train-1", "ownerReferences": [owner]}})
+        };
+        let found = |queues: &[Value], managed: &[Value]| {
+            let found = of_kueue(&train, &west, queues, managed).into_iter();
+            found.map(|scaler| scaler.to_string()).collect::<Vec<_>>()
+        };
+        assert!(found(&[named("research")], &[named("job-train-1")]).is_empty());
+        assert_eq!(found(&[named("default")], &[]), ["LocalQueue default in west"]);
+        let own = owned("batch/v1", "Job", "train");
+        assert_eq!(found(&[], &[own]), ["Workload job-train-1 in west"]);
+        for other in [
+            owned("batch/v1", "Job", "load"),
+            owned("batch/v1", "CronJob", "train"),
+            owned("example.org/v1", "Job", "train"),
+        ] {
+            assert!(found(&[], std::slice::from_ref(&other)).is_empty(), "{other}");
+        }
+        let mut copy = named("train");
+        assert_eq!(Scaler::queue_of(&copy, &west), None);
+        copy["metadata"]["labels"] = json!({QUEUE_LABEL: "research"});
+        let finding = Scaler::queue_of(&copy, &west).unwrap().finding().unwrap();
+        assert_eq!(finding.code, STARTED_BY_KUEUE);
+        assert!(
+            finding
+                .message
+                .starts_with("LocalQueue research in west has the workload"),
+            "{finding:?}"
+        );
+        assert!(wait(finding).starts_with("Kueue to let go of what is held: "));
     }
 }

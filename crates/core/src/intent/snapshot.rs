@@ -34,7 +34,7 @@ pub struct Snapshot {
     pub members: BTreeMap<ClusterName, Member>,
     /// Who applies the template beside this tool; read before anything begins.
     pub other_managers: Vec<OtherManager>,
-    /// What scales the workload by itself; read where that could undo a hold: see [`super::scalers::concerns`].
+    /// What starts the workload by itself; read where that could undo a hold: see [`super::scalers::Concerns`].
     pub scalers: Seen<Vec<Scaler>>,
     /// Which of the objects that the template refers to are in the target; looked for before anything begins.
     pub dependencies: Vec<(Reference, Presence)>,

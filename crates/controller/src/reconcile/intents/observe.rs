@@ -22,7 +22,7 @@ use cutover_core::intent::custody::canary_name;
 use cutover_core::intent::dependencies::{Presence, Reference};
 use cutover_core::intent::member::Pod;
 use cutover_core::intent::other_managers::OtherManager;
-use cutover_core::intent::scalers::{self, Scaler};
+use cutover_core::intent::scalers::{Concerns, Scaler};
 use cutover_core::intent::warnings::{self, Warned};
 use cutover_core::intent::{self, Seen, Snapshot, migration};
 use cutover_core::profile::{self, Misfit, Profile};
@@ -346,12 +346,15 @@ impl MigrationReader<'_> {
         {
             return Seen::unknown(format!("its profile is not known: {unknown}"));
         }
-        if !profile.is_some_and(|profile| scalers::concerns(profile.spec())) {
-            return Seen::unknown("not read: it is not held by its replicas");
-        }
+        let concerns = profile.map(|profile| Concerns::of(profile.spec()));
+        let Some(concerns) = concerns.filter(|concerns| concerns.any()) else {
+            return Seen::unknown("not read: nothing starts it by itself where it is held");
+        };
+        // What Kueue makes of a copy that has just been created is not in an older look.
+        let known = known.filter(|_| !(concerns.kueue && self.status.phase == Phase::Expand));
         match known {
             Some(known) => known,
-            None => super::scalers::read(&self.parts.cluster, &self.workload, &involved).await,
+            None => super::scalers::read(&self.parts.cluster, &self.workload, concerns, &involved).await,
         }
     }
 

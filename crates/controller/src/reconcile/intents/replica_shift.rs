@@ -24,7 +24,7 @@ use cutover_core::intent::admission::{self, Outcome};
 use cutover_core::intent::control_plane::Named;
 use cutover_core::intent::custody::canary_name;
 use cutover_core::intent::replicas::replicas_of;
-use cutover_core::intent::scalers::Scaler;
+use cutover_core::intent::scalers::{Concerns, Scaler};
 use cutover_core::intent::shift::{self, Snapshot, suspension_name};
 use cutover_core::intent::warnings::Warned;
 use cutover_core::intent::{self, Effect, Needs, Seen, Step};
@@ -348,7 +348,14 @@ impl Reader<'_> {
         if !matches!(self.status.phase, Phase::Preflight | Phase::Shifting) {
             return Seen::unknown("not read in this phase");
         }
-        scalers::read(&self.parts.cluster, &self.workload, snapshot.members.keys()).await
+        let members = snapshot.members.keys();
+        scalers::read(
+            &self.parts.cluster,
+            &self.workload,
+            Concerns::AUTOSCALERS,
+            members,
+        )
+        .await
     }
 
     fn instant(&self) -> intent::Read {

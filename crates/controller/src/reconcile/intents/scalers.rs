@@ -1,4 +1,4 @@
-//! Reads what scales a workload by itself: on the control plane, and in members.
+//! Reads what starts a workload by itself: autoscalers on the control plane and in members, Kueue in members.
 
 use std::time::Duration;
 
@@ -7,9 +7,9 @@ use serde_json::Value;
 use tokio::time::Instant;
 
 use super::ask::all;
-use cutover_cluster::{Cluster, Lookup, Read};
+use cutover_cluster::{Cluster, Lookup, Read, Reader};
 use cutover_core::intent::Seen;
-use cutover_core::intent::scalers::{HPA, SCALED_OBJECT, Scaler};
+use cutover_core::intent::scalers::{Concerns, HPA, KUEUE, SCALED_OBJECT, Scaler, of_kueue};
 use cutover_karmada::name::{ClusterName, Gvk, ObjectKey};
 
 /// What the control plane may serve: to scale the template, or to be propagated.
@@ -40,15 +40,16 @@ impl Known {
     }
 }
 
-/// Reads all that is about a workload on the control plane, and in these members.
+/// Reads all that is about a workload on the control plane, and in these members, of what concerns it.
 pub(in crate::reconcile) async fn read<'a>(
     cluster: &Cluster,
     workload: &ObjectKey,
+    concerns: Concerns,
     members: impl IntoIterator<Item = &'a ClusterName>,
 ) -> Seen<Vec<Scaler>> {
     let here = async {
         let mut found = Vec::new();
-        for (api_version, kind) in HERE {
+        for (api_version, kind) in HERE.into_iter().filter(|_| concerns.autoscalers) {
             match cluster.lookup(&Gvk::new(api_version, kind)).await {
                 Ok(Lookup::NotServed) => {}
                 Ok(Lookup::Served(served)) => {
@@ -61,7 +62,9 @@ pub(in crate::reconcile) async fn read<'a>(
         }
         Ok(found)
     };
-    let there = members.into_iter().map(|name| in_member(cluster, workload, name));
+    let there = members
+        .into_iter()
+        .map(|name| in_member(cluster, workload, concerns, name));
     let (here, there) = join(here, join_all(there)).await;
     let found: Result<Vec<Vec<Scaler>>, String> = std::iter::once(here).chain(there).collect();
     let now = super::ask::instant(cluster);
@@ -74,9 +77,37 @@ pub(in crate::reconcile) async fn read<'a>(
 async fn in_member(
     cluster: &Cluster,
     workload: &ObjectKey,
+    concerns: Concerns,
     name: &ClusterName,
 ) -> Result<Vec<Scaler>, String> {
-    let (reader, namespace) = (cluster.member(name), workload.namespace.as_deref());
+    let reader = cluster.member(name);
+    let mut found = Vec::new();
+    if concerns.autoscalers {
+        found.extend(autoscalers(&reader, workload, name).await?);
+    }
+    if concerns.kueue {
+        found.extend(kueue(&reader, workload, name).await?);
+    }
+    Ok(found)
+}
+
+/// The queues that workloads of its namespace may get, and what Kueue manages there.
+async fn kueue(reader: &Reader, workload: &ObjectKey, name: &ClusterName) -> Result<Vec<Scaler>, String> {
+    let list = |kind| reader.list_of_group(KUEUE, kind, workload.namespace.as_deref());
+    let (queues, managed) = join(list("LocalQueue"), list("Workload")).await;
+    let (queues, managed) = (all(queues), all(managed));
+    let unknown = |why: String| format!("whether Kueue would start the workload in {name}: {why}");
+    let queues = queues.get().map_err(|why| unknown(why.0))?;
+    let managed = managed.get().map_err(|why| unknown(why.0))?;
+    Ok(of_kueue(workload, name, queues, managed))
+}
+
+async fn autoscalers(
+    reader: &Reader,
+    workload: &ObjectKey,
+    name: &ClusterName,
+) -> Result<Vec<Scaler>, String> {
+    let namespace = workload.namespace.as_deref();
     let (hpas, scaled_objects) = join(reader.autoscalers(namespace), reader.scaled_objects(namespace)).await;
     let events = |why: String| format!("whether something scales the workload in {name}: {why}");
     let mut found = about(HPA.1, workload, Some(name), hpas).map_err(events)?;

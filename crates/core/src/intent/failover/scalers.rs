@@ -1,21 +1,17 @@
-//! Who scales the workload by itself: wherever a failover brings it, it is born held, and would be started there.
+//! Who starts the workload by itself: wherever a failover brings it, it is born held, and would be started there.
 
 use super::{Interrupt, Operation};
 use crate::api::WorkloadProfileSpec;
-use crate::intent::scalers::{self, CODE};
+use crate::intent::scalers::{self, Concerns};
 
 impl Operation<'_> {
     /// Nothing is guarded beside somebody who would start a held copy.
     pub(super) fn nobody_scales(&self, profile: &WorkloadProfileSpec) -> Result<(), Interrupt> {
-        if !scalers::concerns(profile) {
+        if !Concerns::of(profile).any() {
             return Ok(());
         }
         match scalers::findings(self.around().scalers.get()?).into_iter().next() {
-            Some(finding) => Err(Interrupt::Wait(format!(
-                "autoscalers to let go of what is held: {} ({})",
-                finding.message,
-                finding.hint.unwrap_or_default()
-            ))),
+            Some(finding) => Err(Interrupt::Wait(scalers::wait(finding))),
             None => Ok(()),
         }
     }
@@ -25,14 +21,15 @@ impl Operation<'_> {
         let Some(journal) = &self.status.journal else {
             return;
         };
-        let concerns = scalers::concerns(&journal.profile);
+        let concerns = Concerns::of(&journal.profile).any();
         let Ok(seen) = self.around().scalers.get() else {
             return;
         };
         if concerns {
             let found = scalers::findings(seen);
-            self.untell(CODE);
-            self.status.common.findings.extend(found);
+            let findings = &mut self.status.common.findings;
+            findings.retain(|known| !scalers::is_told(&known.code));
+            findings.extend(found);
         }
     }
 }

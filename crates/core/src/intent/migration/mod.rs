@@ -183,7 +183,7 @@ impl Kind for Migration {
         if status.phase != Phase::Failed {
             // Nothing is held any more.
             let findings = &mut status.common.findings;
-            findings.retain(|finding| finding.code != super::scalers::CODE);
+            findings.retain(|finding| !super::scalers::is_told(&finding.code));
         }
     }
 

@@ -1,11 +1,11 @@
-//! Who scales the workload by itself while it is held. It is refused before anything begins; one that comes later is told for as
+//! Who starts the workload by itself while it is held. It is refused before anything begins; one that comes later is told for as
 //! long as it is there, and the source isn't stopped beside it.
 
 use serde_json::Value;
 
 use super::{Interrupt, Operation};
 use crate::api::{Finding, Strategy, WorkloadProfileSpec};
-use crate::intent::scalers::{self, CODE};
+use crate::intent::scalers::{self, Concerns, Scaler};
 use crate::intent::seen::NotKnown;
 use cutover_karmada::name::ClusterName;
 
@@ -18,7 +18,11 @@ impl Operation<'_> {
         profile: &WorkloadProfileSpec,
     ) -> Result<Vec<Finding>, Interrupt> {
         let mut findings = self.fight_findings(template, source, profile)?;
-        findings.extend(self.scaler_findings(profile)?);
+        match self.scaler_findings(profile) {
+            // A source that can't be seen is waited for next, which a person can end.
+            Err(_) if self.unseen(source)?.is_some() => {}
+            found => findings.extend(found?),
+        }
         findings.extend(self.beside_findings());
         Ok(findings)
     }
@@ -26,10 +30,17 @@ impl Operation<'_> {
     /// Returns who would start a held copy.
     pub(super) fn scaler_findings(&self, profile: &WorkloadProfileSpec) -> Result<Vec<Finding>, NotKnown> {
         let holds = self.input.spec.strategy != Strategy::StartFirst;
-        if !holds || !scalers::concerns(profile) {
+        let concerns = Concerns::of(profile);
+        if !holds || !concerns.any() {
             return Ok(Vec::new());
         }
-        Ok(scalers::findings(self.snapshot().scalers.get()?))
+        let mut found = scalers::findings(self.snapshot().scalers.get()?);
+        for (cluster, member) in self.snapshot().members.iter().filter(|_| concerns.kueue) {
+            let copy = member.object.get().ok().and_then(Option::as_ref);
+            let queue = copy.and_then(|copy| Scaler::queue_of(copy, cluster));
+            found.extend(queue.and_then(|queue| queue.finding()));
+        }
+        Ok(found)
     }
 
     /// Tells who could start a held copy now. Where nobody could look, what was seen last stays.
@@ -41,18 +52,16 @@ impl Operation<'_> {
             return;
         }
         let found = self.scaler_findings(&journal.profile).unwrap_or_default();
-        self.status.common.findings.retain(|known| known.code != CODE);
-        self.status.common.findings.extend(found);
+        let findings = &mut self.status.common.findings;
+        findings.retain(|known| !scalers::is_told(&known.code));
+        findings.extend(found);
     }
 
     /// The source runs: it isn't told to stop while somebody would start it, or the target, behind its back.
     pub(super) fn nobody_scales(&self) -> Result<(), Interrupt> {
         let found = self.scaler_findings(&self.journal()?.profile)?;
         match found.into_iter().next() {
-            Some(Finding { message, hint, .. }) => Err(Interrupt::Wait(format!(
-                "autoscalers to let go of what is held: {message} ({})",
-                hint.unwrap_or_default()
-            ))),
+            Some(finding) => Err(Interrupt::Wait(scalers::wait(finding))),
             None => Ok(()),
         }
     }
