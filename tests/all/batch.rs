@@ -6,7 +6,7 @@ use std::time::Duration;
 use cutover::api::Phase;
 use cutover::sandbox::api::{ListOptions, Patch, Resource, WriteOptions};
 use cutover::sandbox::member::Timings;
-use cutover::sandbox::member::batch::{ENDS, JOB, Kind, OTHERS, TRAININGS};
+use cutover::sandbox::member::batch::{ENDS, JOB, Kind, OTHERS, SUCCEEDED, TRAININGS};
 use cutover::sandbox::{World, WorldOptions};
 use serde_json::{Value, json};
 
@@ -424,6 +424,23 @@ async fn a_run_that_has_ended_in_the_target_is_not_brought_back() {
         "{:#}",
         stage.status()
     );
+}
+
+/// Its completions are counted in its status, which stays behind.
+#[tokio::test]
+async fn a_move_says_how_much_of_a_run_is_done_again() {
+    let (stage, from) = Stage::set(&JOB).await;
+    let to = if from == "east" { "west" } else { "east" };
+    stage.annotate(from, &json!({SUCCEEDED: "60"}));
+    let is_counted = || stage.copy(from)["status"]["succeeded"] == 60;
+    until("its completions are counted", is_counted).await;
+    let _running = stage.plane.start();
+    stage.plane.push(&[("move.yaml", &migration(&JOB, from, ""))]);
+    assert_eq!(stage.ends().await, Phase::Completed, "{:#}", stage.status());
+    let says =
+        format!("completions that {to} does again, because only the copy in {from} has counted them: 60");
+    let evidence = stage.status()["steps"].to_string();
+    assert!(evidence.contains(&says), "{evidence}");
 }
 
 /// Its controller has said that the copy is suspended before the copy was let run, and is about to act on that order.

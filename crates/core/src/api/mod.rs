@@ -57,8 +57,8 @@ pub use offer::{Fact, Offer, quoted};
 pub use pin_state::{PinState, PinnedRule};
 pub use policy::{PolicyKind, PolicyName};
 pub use profile::{
-    AppliesTo, CaptureRule, HandleObjects, LastKnownRule, NeededObject, Pods, Requirement, StartsOver,
-    WorkloadProfile, WorkloadProfileSpec,
+    AppliesTo, CaptureRule, HandleObjects, LastKnownRule, NeededObject, Pods, Repeated, Requirement,
+    StartsOver, WorkloadProfile, WorkloadProfileSpec,
 };
 pub use rebalance::{Occasion, Rebalance, RebalanceSpec, RebalanceStatus};
 pub use replica_shift::{

@@ -71,6 +71,10 @@ pub struct WorkloadProfileSpec {
     /// CEL over `object`, the copy in a member: a run to completion that has ended, well or not. It isn't moved: it would run
     /// again. Absent: no copy ends by itself.
     pub finished_when: Option<String>,
+    /// What a run has done so far and does again in the target, because only the source has counted it. Preflight and plans report how
+    /// much that is.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub repeats: Vec<Repeated>,
     /// The copy has run, so that it may have state of its own newer than the handle it was given.
     pub ran_when: Option<String>,
     /// Pods that must be gone before a copy counts as stopped.
@@ -123,6 +127,16 @@ pub struct Requirement {
     /// What to do when it doesn't hold.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub hint: Option<String>,
+}
+
+/// Work that is done again where a run goes on elsewhere.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct Repeated {
+    /// What is counted, for instance `completions`.
+    pub what: String,
+    /// Where the copy that runs shows how many are done; a JSONPath of a number, or of several that are added up.
+    pub json_path: String,
 }
 
 /// Objects of the workload's namespace, by the names that a template has for them.

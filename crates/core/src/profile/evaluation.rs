@@ -66,6 +66,10 @@ pub fn evaluate(spec: &WorkloadProfileSpec, object: &Value) -> Vec<Evaluated> {
         row(pointer, path, Vec::new(), on.names(path))
     }));
     rows.extend(conditions(spec).map(|(pointer, cel)| on.judge(pointer, cel)));
+    rows.extend(spec.repeats.iter().enumerate().map(|(index, rule)| {
+        let (pointer, path) = (format!("/spec/repeats/{index}/jsonPath"), &rule.json_path);
+        row(pointer, path, Vec::new(), on.text(path))
+    }));
     rows.extend(on.pods(spec));
     rows.extend(on.captured(&spec.capture));
     rows.extend(on.last_known(&spec.last_known));

@@ -175,7 +175,9 @@ pub(super) fn paths(spec: &WorkloadProfileSpec) -> Vec<(String, &str)> {
         let pointer = format!("/spec/needs/{index}/jsonPath");
         (pointer, need.json_path.as_str())
     });
-    single.chain(of_rules).chain(needs).collect()
+    let repeated = spec.repeats.iter().map(|rule| Some(rule.json_path.as_str()));
+    let repeated = placed("repeats", "jsonPath", repeated);
+    single.chain(of_rules).chain(needs).chain(repeated).collect()
 }
 
 /// Returns what the rules of a list say in a field, by where it stands.

@@ -107,6 +107,7 @@ struct Compiled {
     run_id: Option<Path>,
     requires: Vec<Expression>,
     needs: Vec<Path>,
+    repeats: Vec<Path>,
     starts_over: Option<(LabelSelector, Option<Expression>)>,
 }
 
@@ -191,6 +192,11 @@ impl Compiled {
                 .needs
                 .iter()
                 .map(|need| Path::parse(&need.json_path))
+                .collect::<Result<_, _>>()?,
+            repeats: spec
+                .repeats
+                .iter()
+                .map(|rule| Path::parse(&rule.json_path))
                 .collect::<Result<_, _>>()?,
             spec: Arc::new(spec.clone()),
         })
@@ -287,6 +293,19 @@ impl Profile {
             .ran
             .as_ref()
             .map_or(Ok(true), |expression| expression.holds(object))
+    }
+
+    /// Returns what a copy has done that is done again where the run goes on elsewhere, and how much of it.
+    pub fn repeated(&self, copy: &Value) -> Result<Vec<(&str, u64)>, Error> {
+        let mut repeated = Vec::new();
+        for (rule, path) in self.0.spec.repeats.iter().zip(&self.0.repeats) {
+            let counts = path.find(copy)?.into_iter().filter_map(Value::as_u64);
+            let count = counts.fold(0, u64::saturating_add);
+            if count > 0 {
+                repeated.push((rule.what.as_str(), count));
+            }
+        }
+        Ok(repeated)
     }
 
     /// Returns which pods a copy loses the state of its run with. Where it can't be told whether it keeps that, it doesn't.

@@ -7,11 +7,11 @@ use std::sync::Arc;
 
 use serde_json::Value;
 
-pub(crate) use findings::two_writers;
 use findings::{
     policy_finding, profile_findings, query_findings, requirement_findings, successor_finding,
     target_findings, twin_finding,
 };
+pub(crate) use findings::{repeat_notes, two_writers};
 
 use super::other_managers::fingerprint;
 use super::token::UNSEEN;
@@ -108,7 +108,7 @@ impl Operation<'_> {
         self.target_is_free(&spec.to)?;
         let handle_before = self.source_is_healthy(&source, &compiled)?;
         let template_change = self.template_change(template)?;
-        let evidence = self.clear(&source, template, template_change.as_ref());
+        let evidence = self.clear(&source, template, template_change.as_ref(), &compiled);
         let binding = BindingId {
             target_affinity: target_affinity.filter(|name| *name != affinity_in_use(binding)),
             ..binding_id(binding)?
@@ -177,6 +177,7 @@ impl Operation<'_> {
         source: &ClusterName,
         template: &Value,
         change: Option<&TemplateChange>,
+        profile: &Profile,
     ) -> Vec<String> {
         let to = &self.input.spec.to;
         let mut evidence = vec![
@@ -186,6 +187,12 @@ impl Operation<'_> {
                 |change| format!("takes the template change {} along", change.hash),
             ),
         ];
+        let member = self.snapshot().member(source).ok();
+        let copy = member.and_then(|member| member.object.get().ok()?.as_ref());
+        evidence.extend(
+            copy.into_iter()
+                .flat_map(|copy| repeat_notes(profile, copy, source, to)),
+        );
         evidence.extend(dependencies::notes(&self.snapshot().dependencies, to));
         evidence.extend(misfits::note(self.snapshot().misfits.as_ref()));
         evidence.extend(self.note_beside(template));

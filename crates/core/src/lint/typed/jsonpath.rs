@@ -12,6 +12,13 @@ pub(super) fn faults(spec: &WorkloadProfileSpec, root: &At<'_>) -> Vec<Placed> {
         let fault = source.as_deref().and_then(|source| follow(root, source).err());
         faults.extend(fault.map(|fault| (format!("/spec/{name}"), fault)));
     }
+    for (index, rule) in spec.repeats.iter().enumerate() {
+        // What can't be counted isn't reported: no move depends on it.
+        let fault = follow(root, &rule.json_path)
+            .err()
+            .map(|fault| fault.needed(false));
+        faults.extend(fault.map(|fault| (format!("/spec/repeats/{index}/jsonPath"), fault)));
+    }
     for (index, rule) in spec.capture.iter().enumerate() {
         let names = spec.capture.iter().map(|rule| &rule.name);
         let fault = match follow(root, &rule.json_path) {

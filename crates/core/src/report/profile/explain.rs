@@ -88,6 +88,13 @@ impl Page {
                 "The workload has no state. Two copies may run at the same time, with strategy StartFirst.",
             );
         }
+        for rule in &spec.repeats {
+            let sentence = format!(
+                "The target does the {} again that the source has done, which are counted at",
+                rule.what
+            );
+            self.when(&sentence, &rule.json_path);
+        }
         for requirement in &spec.requires {
             self.when(
                 &format!("A template is refused because {} unless", requirement.message),

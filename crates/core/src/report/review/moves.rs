@@ -7,7 +7,7 @@ use super::links::Places;
 use super::page::{code, inline};
 use crate::api::{self, Finding, Migration, MigrationSpec, MigrationStatus, OnFailure, Phase, Strategy};
 use crate::intent::Snapshot;
-use crate::intent::migration::{Input, step};
+use crate::intent::migration::{Input, repeat_notes, step};
 use crate::plan::{Forecast, ForecastStep, Outcome as Outlined};
 use crate::profile;
 use crate::report::Earlier;
@@ -54,6 +54,8 @@ pub struct Preview {
     pub stateful: bool,
     /// The target's copy can be created without running.
     pub born_held: bool,
+    /// What the source has done so far that the target does again.
+    pub repeats: Vec<String>,
     pub verdict: Verdict,
 }
 
@@ -133,6 +135,7 @@ impl Move {
         });
         let mut remarks = Vec::new();
         remarks.extend(self.expected_downtime().filter(|_| shows));
+        remarks.extend(self.preview.repeats.iter().filter(|_| shows).cloned());
         if self.template == Template::InPlace {
             remarks.push(
                 "its template changes as well, and nothing holds that back: it is changed where it runs"
@@ -195,11 +198,29 @@ impl Preview {
             _ => None,
         });
         Self {
+            repeats: repeats(spec, given, source.as_ref(), snapshot),
             source,
             verdict: verdict(migration, snapshot, now),
             ..Self::by_profile(spec, given)
         }
     }
+}
+
+/// Returns what the target would do again; nothing where the source's copy can't be seen.
+fn repeats(
+    spec: &MigrationSpec,
+    given: &[api::WorkloadProfile],
+    source: Option<&ClusterName>,
+    snapshot: &Snapshot,
+) -> Vec<String> {
+    let notes = || {
+        let source = source.filter(|source| **source != spec.to)?;
+        let copy = snapshot.members.get(source)?.object.get().ok()?.as_ref()?;
+        let found = profile::find(given, spec.profile.as_deref(), &spec.workload.gvk()).ok()??;
+        let compiled = profile::Profile::compile("in force", &found.spec).ok()?;
+        Some(repeat_notes(&compiled, copy, source, &spec.to))
+    };
+    notes().unwrap_or_default()
 }
 
 fn verdict(migration: &Migration, snapshot: &Snapshot, now: Timestamp) -> Verdict {
@@ -309,6 +330,9 @@ fn steps(one: &Move) -> String {
         Some(expected) => format!("\n⏱️ {}\n", inline(&expected)),
         None => String::new(),
     };
+    for note in &one.preview.repeats {
+        text.push_str(&format!("\n⚠️ {}\n", inline(note)));
+    }
     text.push_str("\n| step | what is done | what to expect |\n|---|---|---|\n");
     for (phase, what, effect) in rows(one, &MARKDOWN) {
         let gate = if gated(&one.spec, phase) {

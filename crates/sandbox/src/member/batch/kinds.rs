@@ -17,7 +17,7 @@ pub const JOB: Kind = Kind {
         helpers: None,
         status: |told| {
             json!({
-                "active": told.active(), "ready": told.ready(), "startTime": told.began,
+                "active": told.active(), "ready": told.ready(), "succeeded": told.succeeded, "startTime": told.began,
                 "conditions": told.suspended_or_ended("Complete"),
             })
         },

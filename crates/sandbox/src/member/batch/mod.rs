@@ -2,7 +2,8 @@
 //!
 //! What they have in common, after their sources: a suspension deletes the pods, and the status says so before they are gone; a
 //! run that has ended is not suspended any more, and its pod stays; the state of a run is its own affair, here a store that every cluster reaches.
-//! The annotation [`ENDS`] lets a run that is under way come to its end: `well` or `badly`.
+//! The annotation [`ENDS`] lets a run that is under way come to its end: `well` or `badly`; [`SUCCEEDED`] says how many completions a Job
+//! has counted.
 
 mod kinds;
 
@@ -19,6 +20,9 @@ use crate::clock::seconds;
 
 /// Lets a run come to its end.
 pub const ENDS: &str = "sandbox.cutover.dev/ends";
+
+/// How many completions a Job has counted.
+pub const SUCCEEDED: &str = "sandbox.cutover.dev/succeeded";
 
 /// How an operator of runs works.
 #[derive(Debug)]
@@ -50,6 +54,8 @@ struct Told {
     since: String,
     /// When the run began.
     began: Option<String>,
+    /// How many completions were counted, if any.
+    succeeded: Option<u32>,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -140,6 +146,7 @@ pub struct Run {
     count: u32,
     began: Option<Timestamp>,
     pod: Option<Pod>,
+    succeeded: Option<u32>,
 }
 
 /// The pod that does the work, and those beside it.
@@ -212,6 +219,7 @@ impl Run {
             run: self.count,
             since: seconds(since),
             began: self.began.map(seconds),
+            succeeded: self.succeeded,
         }
     }
 }
@@ -231,6 +239,7 @@ impl Life for Run {
             count: 0,
             began: None,
             pod: None,
+            succeeded: None,
         }
     }
 
@@ -243,6 +252,8 @@ impl Life for Run {
     ) {
         let rules: &Rules = rules;
         let order = seen.map_or(Order::Gone, |object| Order::of(object, rules));
+        let succeeded = seen.and_then(|object| object.annotations().get(SUCCEEDED)?.parse().ok());
+        self.succeeded = succeeded.or(self.succeeded);
         self.step(order, rules, &context.timings, now);
     }
 

@@ -185,6 +185,25 @@ pub(super) fn requirement_findings(
     Ok(findings.collect())
 }
 
+/// Says what the source has done so far that the target does again.
+pub(crate) fn repeat_notes(
+    profile: &Profile,
+    copy: &Value,
+    source: &ClusterName,
+    target: &ClusterName,
+) -> Vec<String> {
+    let repeated = match profile.repeated(copy) {
+        Ok(repeated) => repeated,
+        Err(why) => return vec![format!("what {target} does again is not known: {why}")],
+    };
+    let notes = repeated.into_iter().map(|(what, count)| {
+        format!(
+            "{what} that {target} does again, because only the copy in {source} has counted them: {count}"
+        )
+    });
+    notes.collect()
+}
+
 /// Returns the patches of the profile and the intent that can't be applied to the template.
 fn patch_findings(template: &Value, spec: &MigrationSpec, profile: &WorkloadProfileSpec) -> Vec<Finding> {
     pin::unfit(template, pin::lists_of(profile, &spec.changes.patches))
@@ -228,5 +247,29 @@ mod tests {
         assert_eq!(hold_finding(&profile).unwrap().code, "NoHold");
         profile.stateful = false;
         assert!(hold_finding(&profile).is_none());
+    }
+
+    #[test]
+    fn what_is_done_again_is_reported_with_its_count() {
+        let all = crate::profile::built_in().unwrap();
+        let notes = |name: &str, status: Value| {
+            let profile = all
+                .iter()
+                .find(|profile| profile.metadata.name.as_deref() == Some(name));
+            let profile = Profile::compile(name, &profile.unwrap().spec).unwrap();
+            let copy = serde_json::json!({"status": status});
+            repeat_notes(&profile, &copy, &"east".into(), &"west".into())
+        };
+        let note = |what: &str, count: u64| {
+            format!("{what} that west does again, because only the copy in east has counted them: {count}")
+        };
+        let indexed = serde_json::json!({"succeeded": 60, "completedIndexes": "0-59"});
+        assert_eq!(notes("job", indexed), [note("completions", 60)]);
+        assert!(notes("job", serde_json::json!({"active": 3})).is_empty());
+        let jobs = serde_json::json!({"replicatedJobsStatus": [
+            {"name": "driver", "succeeded": 1}, {"name": "workers", "succeeded": 2},
+        ]});
+        assert_eq!(notes("jobset", jobs), [note("Jobs", 3)]);
+        assert!(notes("spark", serde_json::json!({"succeeded": 60})).is_empty());
     }
 }
