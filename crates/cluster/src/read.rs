@@ -202,6 +202,27 @@ impl Reader {
         namespace: Option<&str>,
         selector: &str,
     ) -> Read<Vec<Value>> {
+        self.list_found(gvk, namespace, selector, self.look_up(gvk)).await
+    }
+
+    /// Reads the same in whatever version the server has the kind: none where it has it in no version.
+    pub async fn list_in_any_version(
+        &self,
+        gvk: &Gvk,
+        namespace: Option<&str>,
+        selector: &str,
+    ) -> Read<Vec<Value>> {
+        let found = self.look_up_in_any_version(gvk);
+        self.list_found(gvk, namespace, selector, found).await
+    }
+
+    async fn list_found(
+        &self,
+        gvk: &Gvk,
+        namespace: Option<&str>,
+        selector: &str,
+        found: impl Future<Output = Read<Option<Served>>>,
+    ) -> Read<Vec<Value>> {
         // Nearly every kind has this plural: what is the rule takes one request.
         let guessed = Served {
             gvk: gvk.clone(),
@@ -213,7 +234,7 @@ impl Reader {
         if read.answer != Answer::NotFound {
             return read;
         }
-        let found = self.look_up(gvk).await;
+        let found = found.await;
         match &found.answer {
             Answer::Found(Some(served)) => {
                 let read = self.list_some(served, namespace, selector).await;
@@ -272,13 +293,38 @@ impl Reader {
             group.name == gvk.group && versions.any(|version| version.version == gvk.version)
         };
         match &groups.answer {
-            Answer::Found(all) if all.iter().any(is_served) => self.look_up_in(gvk).await,
+            Answer::Found(all) if all.iter().any(is_served) => self.look_up_version(gvk).await,
             _ => groups.map(|_| Answer::Found(None)),
         }
     }
 
+    /// Returns how a kind of an API group is served here, in its version or else in another one; `None` if the server says that it
+    /// isn't in any.
+    pub async fn look_up_in_any_version(&self, gvk: &Gvk) -> Read<Option<Served>> {
+        let groups = self.groups().await;
+        let versions = match &groups.answer {
+            Answer::Found(all) => all.iter().find(|group| group.name == gvk.group),
+            _ => None,
+        };
+        let versions = versions.into_iter().flat_map(|group| &group.versions);
+        let mut versions: Vec<String> = versions.map(|version| version.version.clone()).collect();
+        // The sort is stable: the others stay in the server's order.
+        versions.sort_by_key(|version| *version != gvk.version);
+        for version in versions {
+            let of_version = Gvk {
+                version,
+                ..gvk.clone()
+            };
+            let found = self.look_up_version(&of_version).await;
+            if !matches!(found.answer, Answer::Found(None)) {
+                return found;
+            }
+        }
+        groups.map(|_| Answer::Found(None))
+    }
+
     /// Returns the same in a version that is served.
-    async fn look_up_in(&self, gvk: &Gvk) -> Read<Option<Served>> {
+    async fn look_up_version(&self, gvk: &Gvk) -> Read<Option<Served>> {
         let path = format!("/apis/{}/{}", gvk.group, gvk.version);
         self.ask(Ok(path), |answer| match answer {
             Ok(body) => match parsed::<Kinds>(&body) {

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use futures::future::join_all;
+use futures::future::{join, join_all};
 use jiff::Timestamp;
 use serde::de::DeserializeOwned;
 use serde_json::Value;
@@ -15,7 +15,7 @@ use super::policy_change::policy_change;
 use cutover_cluster::{Cluster, Lookup};
 use cutover_core::api::{self, Migration, WorkloadProfile};
 use cutover_core::intent::control_plane::Overrides;
-use cutover_core::intent::dependencies::{Presence, Reference};
+use cutover_core::intent::dependencies::{Dependencies, Presence, Reference};
 use cutover_core::intent::member::Member;
 use cutover_core::intent::scalers::{Concerns, Scaler};
 use cutover_core::intent::snapshot::{Desired, OwnPolicy, Snapshot, Successor};
@@ -228,9 +228,8 @@ impl Look {
             .iter()
             .filter_map(|check| check.prometheus.clone());
         let scalers = self.scalers(migration, workload, &members).await;
-        let dependencies = self
-            .dependencies(migration, &template, &binding, workload, changes)
-            .await;
+        let dependencies = self.dependencies(migration, &template, &binding, workload, changes);
+        let dependencies = Box::pin(dependencies).await;
         let misfits = Box::pin(self.misfits(migration)).await;
         let plane = ControlPlane {
             pin: map(&overrides, |all| ControlPlane::pin_among(all, workload)),
@@ -284,7 +283,7 @@ impl Look {
         join_all(members).await.into_iter().collect()
     }
 
-    /// What the changes create is taken to be there in time.
+    /// What the changes create is taken to be there in time, but for what the profile selects: that has to be seen.
     async fn dependencies(
         &self,
         migration: &Migration,
@@ -292,26 +291,32 @@ impl Look {
         binding: &Seen<Option<ResourceBinding>>,
         workload: &ObjectKey,
         changes: &[Change],
-    ) -> Vec<(Reference, Presence)> {
+    ) -> Dependencies {
         let template = template.get().ok().and_then(Option::as_ref);
         let binding = binding.get().ok().and_then(Option::as_ref);
         let (profile, target) = (self.profile(migration), &migration.spec.to);
-        let profile = profile.as_ref();
-        let mut found = dependencies::read(&self.cluster, workload, template, profile, binding, target).await;
+        let (cluster, profile) = (&self.cluster, profile.as_ref());
+        let source = binding.and_then(|binding| dependencies::source(binding, target));
+        let (mut named, selected) = join(
+            dependencies::named(cluster, workload, template, profile, binding, target),
+            dependencies::selected(cluster, workload, profile, binding, source, target),
+        )
+        .await;
         let is_created = |reference: &Reference| {
             changes.iter().any(|change| {
                 let key = &change.key;
                 change.action == Action::Create
                     && (&key.group, &key.kind) == (&reference.gvk.group, &reference.gvk.kind)
-                    && (&key.name, &key.namespace) == (&reference.name, &workload.namespace)
+                    && key.name == reference.name
+                    && (key.namespace.is_none() || key.namespace == workload.namespace)
             })
         };
-        for (reference, presence) in &mut found {
+        for (reference, presence) in &mut named {
             if *presence == Presence::Missing && is_created(reference) {
                 *presence = Presence::Comes;
             }
         }
-        found
+        Dependencies { named, selected }
     }
 
     /// Returns the profile that a migration uses, where it is known and compiles.

@@ -139,7 +139,8 @@ pub struct Repeated {
     pub json_path: String,
 }
 
-/// Objects of the workload's namespace, by the names that a template has for them.
+/// Objects by the names that a template has for them, or by their labels. They are in the workload's namespace, or of a kind of cluster
+/// scope.
 #[skip_serializing_none]
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
@@ -148,8 +149,15 @@ pub struct NeededObject {
     pub api_version: Option<String>,
     /// The kind, for instance `Secret`.
     pub kind: String,
-    /// Where the name stands in the template; a JSONPath, which may find several.
-    pub json_path: String,
+    /// Where the name stands in the template; a JSONPath, which may find several. Each entry has this or `labelSelector`.
+    pub json_path: Option<String>,
+    /// The name that counts where there is none at `jsonPath`.
+    pub default_name: Option<String>,
+    /// Finds them in the cluster that the workload runs in, and in the target: a label selector, in which `${cluster}`, `${namespace}`
+    /// and `${name}` may be used. The target must have each of them before the workload is stopped. The kind is in an API group.
+    pub label_selector: Option<String>,
+    /// What happens in a target that has not all that `labelSelector` finds, in words that a finding can end with.
+    pub message: Option<String>,
 }
 
 impl NeededObject {

@@ -2,13 +2,16 @@
 //!
 //! Found are those of the fields that pods have, wherever a template has such a field, and those that the profile says (`needs`). Of a
 //! claim it matters that it is there; what is on its volume is the profile's to judge.
+//!
+//! What a profile selects by labels is stricter: its operator may take the absence of one for an order to delete what it stands for. So
+//! each one that the source's cluster has must be seen in the target, and what can't be seen there is waited for.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 
 use serde_json::Value;
 
-use crate::api::Finding;
+use crate::api::{Finding, WorkloadProfileSpec};
 use crate::manifest::is_subdomain;
 use crate::profile::Profile;
 use cutover_karmada::name::{ClusterName, Gvk};
@@ -19,7 +22,10 @@ pub const MODE_ANNOTATION: &str = "cutover.dev/dependencies";
 /// How many objects are looked for, for one workload.
 pub const MOST: usize = 30;
 
-/// An object in the workload's namespace.
+/// How many of those that are missing a finding names.
+const SHOWN: usize = 5;
+
+/// An object in the workload's namespace, or of cluster scope.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Reference {
     pub gvk: Gvk,
@@ -74,6 +80,129 @@ pub enum Presence {
     Unknown(String),
     /// It was not looked for: the template refers to more than [`MOST`].
     NotRead,
+}
+
+/// What a workload needs in the target.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Dependencies {
+    /// What its template refers to by name.
+    pub named: Vec<(Reference, Presence)>,
+    /// What its profile selects by labels.
+    pub selected: Vec<Selected>,
+}
+
+/// Objects that a label selector finds beside the source's copy, each of which has to be in the target.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Selected {
+    pub gvk: Gvk,
+    /// The label selector, as it is in the source's cluster.
+    pub selector: String,
+    pub source: ClusterName,
+    /// What happens without one of them.
+    pub otherwise: Option<String>,
+    /// What each comes to in the target, by name; or why that is not known.
+    pub seen: Result<BTreeMap<String, Presence>, String>,
+}
+
+impl Selected {
+    fn all(&self) -> impl Iterator<Item = (&String, &Presence)> {
+        self.seen.iter().flatten()
+    }
+
+    fn kind(&self) -> String {
+        format!("{} ({})", self.gvk.kind, self.selector)
+    }
+
+    /// Returns a finding where the target lacks some.
+    fn missing(&self, target: &ClusterName) -> Option<Finding> {
+        let missing = self.all().filter(|(_, presence)| **presence == Presence::Missing);
+        let names: Vec<&str> = missing.map(|(name, _)| name.as_str()).collect();
+        let (shown, more) = names.split_at(names.len().min(SHOWN));
+        if shown.is_empty() {
+            return None;
+        }
+        let more = if more.is_empty() {
+            String::new()
+        } else {
+            format!(" and {} more", more.len())
+        };
+        let otherwise = self.otherwise.as_ref();
+        let otherwise = otherwise.map_or_else(String::new, |otherwise| format!(": {otherwise}"));
+        let message = format!(
+            "{target} has no {} {}{more}, which {} has beside the workload{otherwise}",
+            self.gvk.kind,
+            shown.join(", "),
+            self.source
+        );
+        let hint = format!(
+            "propagate every {} to {} and to {target} first, by a policy that lists both clusters, and ask for the move again when they \
+             are there",
+            self.kind(),
+            self.source
+        );
+        Some(Finding::new("MissingDependency", message, hint))
+    }
+
+    /// Returns what has to be waited for before it is known that the target has all of them.
+    fn awaited(&self, target: &ClusterName) -> Option<String> {
+        if let Err(why) = &self.seen {
+            let kind = self.kind();
+            return Some(format!(
+                "{target} to show whether it has every {kind} that {} has: {why}",
+                self.source
+            ));
+        }
+        let (name, presence) = self.all().find(|(_, presence)| **presence != Presence::There)?;
+        let kind = &self.gvk.kind;
+        Some(match presence {
+            Presence::Unknown(why) => format!("{target} to show {kind} {name}: {why}"),
+            _ => format!("{kind} {name} to arrive in {target}, where Karmada brings it"),
+        })
+    }
+
+    /// Says that the target has all of them.
+    fn note(&self, target: &ClusterName) -> Option<String> {
+        let count = self.all().count();
+        let is_there = self.seen.is_ok() && self.all().all(|(_, presence)| *presence == Presence::There);
+        (is_there && count > 0).then(|| {
+            format!(
+                "{target} has every {} that {} has: {count}",
+                self.kind(),
+                self.source
+            )
+        })
+    }
+}
+
+impl Dependencies {
+    /// Returns a finding for each that is missing in the target.
+    pub(super) fn findings(&self, target: &ClusterName) -> Vec<Finding> {
+        let mut findings = findings(&self.named, target);
+        findings.extend(self.missing(target));
+        findings
+    }
+
+    /// Returns a finding for what the profile selects and the target lacks.
+    pub(super) fn missing(&self, target: &ClusterName) -> Option<Finding> {
+        self.selected.iter().find_map(|selected| selected.missing(target))
+    }
+
+    /// Returns what has to be waited for before the workload may be stopped, and before it may run in the target. What was not looked
+    /// for is waited for, too.
+    pub(super) fn awaited(&self, profile: &WorkloadProfileSpec, target: &ClusterName) -> Option<String> {
+        let selects = profile.needs.iter().filter(|need| need.label_selector.is_some());
+        if self.selected.len() < selects.count() {
+            return Some(format!("a look for what the workload needs in {target}"));
+        }
+        self.selected.iter().find_map(|selected| selected.awaited(target))
+    }
+
+    /// Says what is not known of the target, which volumes come to it without their data, and what the profile selects and it has.
+    pub(super) fn notes(&self, target: &ClusterName) -> Vec<String> {
+        let mut notes = notes(&self.named, target);
+        notes.extend(self.selected.iter().filter_map(|selected| selected.note(target)));
+        notes
+    }
 }
 
 /// Returns the objects that a template refers to. What is optional is left out.
@@ -168,7 +297,7 @@ fn items(value: &Value) -> impl Iterator<Item = &Value> {
 }
 
 /// Returns a finding for each that is missing in the target.
-pub(super) fn findings(seen: &[(Reference, Presence)], target: &ClusterName) -> Vec<Finding> {
+fn findings(seen: &[(Reference, Presence)], target: &ClusterName) -> Vec<Finding> {
     let missing = seen.iter().filter(|(_, presence)| *presence == Presence::Missing);
     missing.map(|(reference, _)| finding(reference, target)).collect()
 }
@@ -192,7 +321,7 @@ fn finding(reference: &Reference, target: &ClusterName) -> Finding {
 }
 
 /// Says what is not known of the target, and which volumes come to it without their data.
-pub(super) fn notes(seen: &[(Reference, Presence)], target: &ClusterName) -> Vec<String> {
+fn notes(seen: &[(Reference, Presence)], target: &ClusterName) -> Vec<String> {
     let mut notes = Vec::new();
     let why = seen.iter().find_map(|(_, presence)| match presence {
         Presence::Unknown(why) => Some(why),
@@ -512,6 +641,127 @@ mod tests {
             ["PersistentVolumeClaim data reaches west without the data on its volume"]
         );
         assert!(notes(&[(claim, Presence::There)], &west).is_empty());
+    }
+
+    fn connectors(seen: Result<&[(&str, Presence)], &str>) -> Dependencies {
+        let seen = seen.map(|all| {
+            all.iter()
+                .map(|(name, presence)| ((*name).to_owned(), presence.clone()))
+        });
+        Dependencies {
+            named: Vec::new(),
+            selected: vec![Selected {
+                gvk: Gvk::new("kafka.strimzi.io/v1", "KafkaConnector"),
+                selector: "strimzi.io/cluster=hub".to_owned(),
+                source: ClusterName::new("east"),
+                otherwise: Some("they are deleted".to_owned()),
+                seen: seen.map(Iterator::collect).map_err(str::to_owned),
+            }],
+        }
+    }
+
+    #[test]
+    fn of_what_is_selected_each_has_to_be_seen_in_the_target() {
+        let west = ClusterName::new("west");
+        let connect = profile::find(&[], None, &Gvk::new("kafka.strimzi.io/v1", "KafkaConnect"));
+        let connect = connect.unwrap().unwrap().spec;
+        let there = connectors(Ok(&[("a", Presence::There), ("b", Presence::There)]));
+        assert!(there.findings(&west).is_empty() && there.awaited(&connect, &west).is_none());
+        assert_eq!(
+            there.notes(&west),
+            ["west has every KafkaConnector (strimzi.io/cluster=hub) that east has: 2"]
+        );
+        let missing = connectors(Ok(&[
+            ("a", Presence::Missing),
+            ("b", Presence::There),
+            ("c", Presence::Missing),
+        ]));
+        assert_eq!(
+            missing.findings(&west)[0].message,
+            "west has no KafkaConnector a, c, which east has beside the workload: they are deleted"
+        );
+        assert!(missing.notes(&west).is_empty());
+        for (seen, waits_for) in [
+            (
+                connectors(Ok(&[("a", Presence::There), ("b", Presence::Comes)])),
+                "KafkaConnector b to arrive in west, where Karmada brings it",
+            ),
+            (
+                connectors(Ok(&[("a", Presence::Unknown("no right".to_owned()))])),
+                "west to show KafkaConnector a: no right",
+            ),
+            (
+                connectors(Err("no right")),
+                "west to show whether it has every KafkaConnector (strimzi.io/cluster=hub) that east has: no right",
+            ),
+            // It was not looked for.
+            (
+                Dependencies::default(),
+                "a look for what the workload needs in west",
+            ),
+        ] {
+            assert!(seen.findings(&west).is_empty(), "{waits_for}");
+            assert_eq!(seen.awaited(&connect, &west).as_deref(), Some(waits_for));
+        }
+        let none = connectors(Ok(&[]));
+        assert!(none.findings(&west).is_empty() && none.awaited(&connect, &west).is_none());
+    }
+
+    #[test]
+    fn of_many_that_are_missing_a_few_are_named() {
+        let all = ["a", "b", "c", "d", "e", "f", "g"].map(|name| (name, Presence::Missing));
+        let message = &connectors(Ok(&all)).findings(&ClusterName::new("west"))[0].message;
+        assert!(
+            message.starts_with("west has no KafkaConnector a, b, c, d, e and 2 more, which east has"),
+            "{message}"
+        );
+    }
+
+    #[test]
+    fn of_a_pipeline_its_buffers_and_the_accounts_of_its_vertices_are_found() {
+        let kind = ("numaflow.numaproj.io/v1alpha1", "Pipeline");
+        let vertices = json!([
+            {"name": "in", "serviceAccountName": "reader", "imagePullSecrets": [{"name": "pull"}]},
+            {"name": "out", "sink": {"log": {}}},
+        ]);
+        let spec = json!({
+            "lifecycle": {}, "vertices": vertices,
+            "templates": {"daemon": {"serviceAccountName": "daemon", "imagePullSecrets": [{"name": "daemon-pull"}]}},
+        });
+        assert_eq!(
+            found(kind.0, kind.1, spec),
+            [
+                "Secret daemon-pull",
+                "Secret pull",
+                "ServiceAccount daemon",
+                "ServiceAccount reader",
+                "InterStepBufferService default",
+            ]
+        );
+        let spec = json!({"interStepBufferServiceName": "fast", "lifecycle": {}});
+        assert_eq!(found(kind.0, kind.1, spec), ["InterStepBufferService fast"]);
+    }
+
+    #[test]
+    fn of_a_train_job_its_runtime_and_the_secrets_of_its_initializers_are_found() {
+        let kind = ("trainer.kubeflow.org/v1alpha1", "TrainJob");
+        let spec = |runtime: &str| {
+            json!({
+                "runtimeRef": {"apiGroup": "trainer.kubeflow.org", "kind": runtime, "name": "torch"},
+                "initializer": {
+                    "dataset": {"storageUri": "hf://set", "secretRef": {"name": "set"}},
+                    "model": {"storageUri": "hf://model", "secretRef": {"name": "model"}},
+                },
+            })
+        };
+        for runtime in ["ClusterTrainingRuntime", "TrainingRuntime"] {
+            let expected = [
+                "Secret model".to_owned(),
+                "Secret set".to_owned(),
+                format!("{runtime} torch"),
+            ];
+            assert_eq!(found(kind.0, kind.1, spec(runtime)), expected);
+        }
     }
 
     #[test]

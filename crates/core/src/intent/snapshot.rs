@@ -8,7 +8,7 @@ use serde_json::Value;
 use super::admission::Outcome;
 use super::check::{Others, Sampled};
 use super::control_plane::ControlPlane;
-use super::dependencies::{Presence, Reference};
+use super::dependencies::Dependencies;
 use super::member::Member;
 use super::other_managers::OtherManager;
 use super::record::Record;
@@ -36,8 +36,9 @@ pub struct Snapshot {
     pub other_managers: Vec<OtherManager>,
     /// What starts the workload by itself; read where that could undo a hold: see [`super::scalers::Concerns`].
     pub scalers: Seen<Vec<Scaler>>,
-    /// Which of the objects that the template refers to are in the target; looked for before anything begins.
-    pub dependencies: Vec<(Reference, Presence)>,
+    /// Which of the objects that the workload needs are in the target; looked for before anything begins, and what its profile selects
+    /// until the target runs.
+    pub dependencies: Dependencies,
     /// What of its profile doesn't fit the workload's kind as the control plane defines it; asked before anything begins.
     pub misfits: Option<Seen<Vec<Misfit>>>,
     /// The template as Git wants it.
@@ -117,7 +118,7 @@ impl Snapshot {
             members: BTreeMap::new(),
             other_managers: Vec::new(),
             scalers: Seen::unread(why),
-            dependencies: Vec::new(),
+            dependencies: Dependencies::default(),
             misfits: None,
             desired: Seen::unread(why),
             policy: Seen::unread(why),

@@ -3,13 +3,13 @@
 use serde_json::Value;
 
 use super::expression::{Expression, Found, Seen};
-use super::last_known;
+use super::labels;
 use super::mistakes::conditions;
 use super::path::Path;
 use super::pods::selectors;
 use super::template::Site;
 use super::{Error, NoCapture, Rule, handle_at, names_at, secrets_in, text_at};
-use crate::api::{CaptureRule, LastKnownRule, SecretHandles, WorkloadProfileSpec};
+use crate::api::{CaptureRule, LastKnownRule, NeededObject, SecretHandles, WorkloadProfileSpec};
 use crate::redact::Secrets;
 
 /// One expression, path or selector of a profile, evaluated.
@@ -61,10 +61,7 @@ pub fn evaluate(spec: &WorkloadProfileSpec, object: &Value) -> Vec<Evaluated> {
         row
     });
     let mut rows: Vec<Evaluated> = requires.collect();
-    rows.extend(spec.needs.iter().enumerate().map(|(index, need)| {
-        let (pointer, path) = (format!("/spec/needs/{index}/jsonPath"), &need.json_path);
-        row(pointer, path, Vec::new(), on.names(path))
-    }));
+    rows.extend(on.needs(&spec.needs));
     rows.extend(conditions(spec).map(|(pointer, cel)| on.judge(pointer, cel)));
     rows.extend(spec.repeats.iter().enumerate().map(|(index, rule)| {
         let (pointer, path) = (format!("/spec/repeats/{index}/jsonPath"), &rule.json_path);
@@ -167,10 +164,7 @@ impl On<'_> {
                 rows.extend(valid.map(|valid| self.judge(format!("{at}/validWhen"), valid)));
                 continue;
             };
-            let says = match last_known::selector(from, Site::unplaced(self.object)) {
-                Ok(selector) => Says::Value(self.secrets.scrub(&selector)),
-                Err(error) => self.fails(&error),
-            };
+            let says = self.selector(&from.label_selector);
             let pointer = format!("{at}/from/labelSelector");
             rows.push(row(pointer, &from.label_selector, Vec::new(), says));
             let written = paths.chain(valid.map(|valid| ("validWhen", valid)));
@@ -184,6 +178,32 @@ impl On<'_> {
     fn look(&self, field: &str, path: Option<&String>) -> Option<Evaluated> {
         let path = path?;
         Some(row(format!("/spec/{field}"), path, Vec::new(), self.text(path)))
+    }
+
+    fn needs(&self, needs: &[NeededObject]) -> Vec<Evaluated> {
+        let mut rows = Vec::new();
+        for (index, need) in needs.iter().enumerate() {
+            if let Some(path) = &need.json_path {
+                let pointer = format!("/spec/needs/{index}/jsonPath");
+                let says = match self.names(path) {
+                    Says::Nothing => need.default_name.clone().map_or(Says::Nothing, Says::Value),
+                    says => says,
+                };
+                rows.push(row(pointer, path, Vec::new(), says));
+            }
+            if let Some(selector) = &need.label_selector {
+                let pointer = format!("/spec/needs/{index}/labelSelector");
+                rows.push(row(pointer, selector, Vec::new(), self.selector(selector)));
+            }
+        }
+        rows
+    }
+
+    fn selector(&self, source: &str) -> Says {
+        match labels::selector(source, Site::unplaced(self.object)) {
+            Ok(selector) => Says::Value(self.secrets.scrub(&selector)),
+            Err(error) => self.fails(&error),
+        }
     }
 
     fn handle(&self, rule: &CaptureRule) -> Says {

@@ -8,10 +8,8 @@ use serde_json::Value;
 
 use super::expression::{Expression, pattern};
 use super::path::Path;
-use super::template::{Site, Variables};
-use super::{Error, Mistake, shown, text_at};
-use crate::api::{HandleObjects, LastKnownRule, WorkloadProfileSpec};
-use cutover_karmada::LabelSelector;
+use super::{Error, Mistake, labels, shown, text_at};
+use crate::api::{LastKnownRule, WorkloadProfileSpec};
 
 /// When an object was created, if a rule about others than the copy says nothing else.
 const CREATED: &str = "$.metadata.creationTimestamp";
@@ -197,15 +195,6 @@ fn group_pattern(source: &str) -> Result<Regex, String> {
     }
 }
 
-/// Returns the label selector by which the objects of a rule are found.
-pub(super) fn selector(from: &HandleObjects, site: Site<'_>) -> Result<String, Error> {
-    let variables = Variables {
-        site: Some(site),
-        ..Variables::default()
-    };
-    variables.fill_text(&from.label_selector)
-}
-
 /// Returns what is wrong with rules beside their expressions and paths, by where it stands.
 pub(super) fn mistakes(spec: &WorkloadProfileSpec) -> impl Iterator<Item = Mistake> {
     let rules = spec.last_known.iter().enumerate();
@@ -214,7 +203,8 @@ pub(super) fn mistakes(spec: &WorkloadProfileSpec) -> impl Iterator<Item = Mista
             pointer: format!("/spec/lastKnown/{index}/{field}"),
             message,
         };
-        let selector = rule.from.as_ref().and_then(|from| wrong_selector(from).err());
+        let selector = rule.from.as_ref();
+        let selector = selector.and_then(|from| labels::check(&from.label_selector).err());
         let selector = selector.map(|message| mistake("from/labelSelector", message));
         let run = rule.run_pattern.as_deref().and_then(|source| {
             let no_run = || "it is compared with runId, which the profile does not have".to_owned();
@@ -225,27 +215,6 @@ pub(super) fn mistakes(spec: &WorkloadProfileSpec) -> impl Iterator<Item = Mista
         let run = run.map(|message| mistake("runPattern", message));
         selector.into_iter().chain(run)
     })
-}
-
-fn wrong_selector(from: &HandleObjects) -> Result<(), String> {
-    let site = Site {
-        cluster: "here",
-        namespace: "here",
-        name: "here",
-    };
-    let filled = selector(from, site).map_err(|error| match error {
-        Error::Variable(name) => {
-            format!("${{{name}}} is not known here: known are ${{cluster}}, ${{namespace}} and ${{name}}")
-        }
-        other => other.to_string(),
-    })?;
-    let parsed = filled
-        .parse::<LabelSelector>()
-        .map_err(|error| error.to_string())?;
-    if parsed.to_string().is_empty() {
-        return Err("an empty one selects the objects of every workload".to_owned());
-    }
-    Ok(())
 }
 
 #[cfg(test)]

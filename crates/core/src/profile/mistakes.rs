@@ -52,10 +52,12 @@ pub fn mistakes(spec: &WorkloadProfileSpec) -> Vec<Mistake> {
         Some(Mistake { pointer, message })
     });
     let last_known = super::last_known::mistakes(spec);
+    let needs = super::needs::mistakes(spec);
     expressions
         .chain(paths)
         .chain(selector)
         .chain(last_known)
+        .chain(needs)
         .collect()
 }
 
@@ -171,10 +173,8 @@ pub(super) fn paths(spec: &WorkloadProfileSpec) -> Vec<(String, &str)> {
     let of_rules = placed("capture", "jsonPath", captured)
         .chain(placed("lastKnown", "jsonPath", known))
         .chain(placed("lastKnown", "newestBy", newest));
-    let needs = spec.needs.iter().enumerate().map(|(index, need)| {
-        let pointer = format!("/spec/needs/{index}/jsonPath");
-        (pointer, need.json_path.as_str())
-    });
+    let needs = spec.needs.iter().map(|need| need.json_path.as_deref());
+    let needs = placed("needs", "jsonPath", needs);
     let repeated = spec.repeats.iter().map(|rule| Some(rule.json_path.as_str()));
     let repeated = placed("repeats", "jsonPath", repeated);
     single.chain(of_rules).chain(needs).chain(repeated).collect()

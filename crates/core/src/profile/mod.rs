@@ -6,8 +6,10 @@ pub mod catalog;
 mod evaluation;
 mod expression;
 mod immovable;
+mod labels;
 mod last_known;
 mod mistakes;
+mod needs;
 pub mod outline;
 mod patches;
 mod path;
@@ -34,6 +36,7 @@ use last_known::KnownRule;
 pub use last_known::Newest;
 pub(crate) use mistakes::trees;
 pub use mistakes::{Misfit, Mistake, mistakes, mistakes_of_checks};
+use needs::Need;
 pub use patches::patch_mistakes;
 use path::Path;
 pub(crate) use path::{Link, links};
@@ -106,7 +109,7 @@ struct Compiled {
     uses_secret: bool,
     run_id: Option<Path>,
     requires: Vec<Expression>,
-    needs: Vec<Path>,
+    needs: Vec<Need>,
     repeats: Vec<Path>,
     starts_over: Option<(LabelSelector, Option<Expression>)>,
 }
@@ -191,7 +194,7 @@ impl Compiled {
             needs: spec
                 .needs
                 .iter()
-                .map(|need| Path::parse(&need.json_path))
+                .map(|need| Need::compile(name, need))
                 .collect::<Result<_, _>>()?,
             repeats: spec
                 .repeats
@@ -237,12 +240,21 @@ impl Profile {
     /// Returns the names that a template has for objects that a copy needs, each with the objects it is one of; of a path that fails
     /// on this template, the path.
     pub fn needs<'a>(&'a self, template: &'a Value) -> Vec<(&'a NeededObject, &'a str)> {
-        let mut needs = Vec::new();
-        for (need, path) in self.0.spec.needs.iter().zip(&self.0.needs) {
-            let names = names_at(template, path).unwrap_or_else(|_| vec![need.json_path.as_str()]);
-            needs.extend(names.into_iter().map(|name| (need, name)));
-        }
+        let needs = self.0.spec.needs.iter().zip(&self.0.needs);
         needs
+            .flat_map(|(need, compiled)| {
+                let names = compiled.names(need, template);
+                names.into_iter().map(move |name| (need, name))
+            })
+            .collect()
+    }
+
+    /// Returns the objects that a copy needs by their labels, each with the label selector that finds them in a cluster.
+    pub fn selected(&self, site: Site<'_>) -> Vec<(&NeededObject, Result<String, Error>)> {
+        let needs = self.0.spec.needs.iter();
+        needs
+            .filter_map(|need| Some((need, labels::selector(need.label_selector.as_deref()?, site))))
+            .collect()
     }
 
     pub fn spec(&self) -> &Arc<WorkloadProfileSpec> {
@@ -457,7 +469,7 @@ impl Profile {
         let rules = self.0.spec.last_known.iter().enumerate();
         let beside = rules.filter_map(|(index, rule)| Some((index, rule.from.as_ref()?)));
         beside
-            .map(|(index, from)| (index, from.gvk(), last_known::selector(from, site)))
+            .map(|(index, from)| (index, from.gvk(), labels::selector(&from.label_selector, site)))
             .collect()
     }
 

@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
-use futures::future::join_all;
+use futures::future::{join, join_all};
 use serde::de::DeserializeOwned;
 use serde_json::Value;
 
@@ -19,7 +19,7 @@ use cutover_core::intent::admission::{self, Outcome};
 use cutover_core::intent::check::{Others, Sampled};
 use cutover_core::intent::control_plane::Named;
 use cutover_core::intent::custody::canary_name;
-use cutover_core::intent::dependencies::{Presence, Reference};
+use cutover_core::intent::dependencies::{Dependencies, Selected};
 use cutover_core::intent::member::Pod;
 use cutover_core::intent::other_managers::OtherManager;
 use cutover_core::intent::scalers::{Concerns, Scaler};
@@ -158,7 +158,7 @@ pub(super) async fn snapshot(
         look.admission(&snapshot, also.trial),
         look.others(),
         scalers,
-        look.dependencies(&snapshot, profile.as_ref()),
+        Box::pin(look.dependencies(&snapshot, profile.as_ref())),
         Box::pin(look.misfits(profile.as_ref()))
     );
     (snapshot.dependencies, snapshot.misfits) = (dependencies, misfits);
@@ -418,29 +418,39 @@ impl MigrationReader<'_> {
         }
     }
 
-    /// What the workload needs in the target, before anything begins.
-    async fn dependencies(
-        &self,
-        snapshot: &Snapshot,
-        profile: Option<&Profile>,
-    ) -> Vec<(Reference, Presence)> {
-        if self.status.phase != Phase::Preflight {
-            return Vec::new();
+    /// What the workload needs in the target, before anything begins; and what its profile selects, until the target runs.
+    async fn dependencies(&self, snapshot: &Snapshot, profile: Option<&Profile>) -> Dependencies {
+        match self.status.phase {
+            Phase::Preflight => {}
+            Phase::Hold | Phase::Expand | Phase::Capture | Phase::Handoff => {
+                return Dependencies {
+                    named: Vec::new(),
+                    selected: self.selected(snapshot, profile).await,
+                };
+            }
+            _ => return Dependencies::default(),
         }
         let live = snapshot.plane.template.get().ok().and_then(Option::as_ref);
         let desired = snapshot.desired.get().ok();
         let change = desired.and_then(|desired| desired.change.as_ref().map(|change| &change.applied));
         let binding = snapshot.plane.binding.get().ok().and_then(Option::as_ref);
         let templates = live.into_iter().chain(change);
-        dependencies::read(
-            &self.parts.cluster,
-            &self.workload,
-            templates,
-            profile,
-            binding,
-            &self.spec.to,
-        )
-        .await
+        let (cluster, target) = (&self.parts.cluster, &self.spec.to);
+        let named = dependencies::named(cluster, &self.workload, templates, profile, binding, target);
+        let (named, selected) = join(named, self.selected(snapshot, profile)).await;
+        Dependencies { named, selected }
+    }
+
+    async fn selected(&self, snapshot: &Snapshot, profile: Option<&Profile>) -> Vec<Selected> {
+        let binding = snapshot.plane.binding.get().ok().and_then(Option::as_ref);
+        let journal = self.status.journal_in_force();
+        let target = journal.map_or(&self.spec.to, |journal| &journal.target);
+        let source = match journal {
+            Some(journal) => Some(&journal.source),
+            None => binding.and_then(|binding| dependencies::source(binding, target)),
+        };
+        let (cluster, workload) = (&self.parts.cluster, &self.workload);
+        dependencies::selected(cluster, workload, profile, binding, source, target).await
     }
 
     /// What of its profile doesn't fit the workload's kind, before anything begins.

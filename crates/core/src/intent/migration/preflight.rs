@@ -20,7 +20,6 @@ use crate::api::{
     BindingId, ClaimOwner, Fact, Finding, Journal, StepRecord, TemplateChange, WaitCode, WorkloadProfile,
 };
 use crate::intent::binding::binding_findings;
-use crate::intent::dependencies;
 use crate::intent::effect::{Effect, overlay};
 use crate::intent::fence::{affinity_in_use, identify};
 use crate::intent::misfits;
@@ -107,6 +106,9 @@ impl Operation<'_> {
         self.others_are_held(template)?;
         self.target_is_free(&spec.to)?;
         let handle_before = self.source_is_healthy(&source, &compiled)?;
+        if let Some(awaited) = snapshot.dependencies.awaited(compiled.spec(), &spec.to) {
+            return Err(Interrupt::Wait(awaited));
+        }
         let template_change = self.template_change(template)?;
         let evidence = self.clear(&source, template, template_change.as_ref(), &compiled);
         let binding = BindingId {
@@ -164,7 +166,7 @@ impl Operation<'_> {
         findings.extend(query_findings(spec, &snapshot.metrics)?);
         findings.extend(requirement_findings(template, profile)?);
         findings.extend(self.others_findings(template, source, profile.spec())?);
-        findings.extend(dependencies::findings(&snapshot.dependencies, &spec.to));
+        findings.extend(snapshot.dependencies.findings(&spec.to));
         if !findings.is_empty() {
             return Err(Interrupt::Fail(findings));
         }
@@ -193,7 +195,7 @@ impl Operation<'_> {
             copy.into_iter()
                 .flat_map(|copy| repeat_notes(profile, copy, source, to)),
         );
-        evidence.extend(dependencies::notes(&self.snapshot().dependencies, to));
+        evidence.extend(self.snapshot().dependencies.notes(to));
         evidence.extend(misfits::note(self.snapshot().misfits.as_ref()));
         evidence.extend(self.note_beside(template));
         evidence

@@ -82,6 +82,10 @@ impl<'a> Operation<'a> {
             self.token()?;
             if self.status.phase == Phase::Handoff {
                 self.handle_is_safe(&self.marker()?)?;
+                // What a source that is lost has can't be compared any more: it was before it stopped.
+                if self.unseen(&self.journal()?.source)?.is_none() {
+                    self.selected_is_there(to)?;
+                }
             }
             for cluster in self.involved()?.iter().filter(|cluster| *cluster != to) {
                 self.inert(cluster)??;
@@ -221,7 +225,20 @@ impl<'a> Operation<'a> {
     fn both_are_seen_able(&self, source: &ClusterName, target: &ClusterName) -> Result<(), Interrupt> {
         self.prove(source, Healthy::as_it_is)??;
         self.ready_pods(source)??;
+        self.selected_is_there(target)?;
         self.target_can_take_over(target)
+    }
+
+    /// The target has all that the profile selects beside the source: its operator may delete what the absence of one stands for.
+    fn selected_is_there(&self, target: &ClusterName) -> Result<(), Interrupt> {
+        let dependencies = &self.snapshot().dependencies;
+        if let Some(missing) = dependencies.missing(target) {
+            return Err(go_back(missing.message));
+        }
+        match dependencies.awaited(&self.journal()?.profile, target) {
+            Some(awaited) => Err(Interrupt::Wait(awaited)),
+            None => Ok(()),
+        }
     }
 
     /// The target's copy is held, or still to be created. The source isn't stopped for a target that nobody sees.

@@ -2,7 +2,7 @@
 
 use anstyle::{AnsiColor, Style};
 
-use crate::api::{CaptureRule, LastKnownRule, PatchOp, WorkloadProfileSpec};
+use crate::api::{CaptureRule, LastKnownRule, NeededObject, PatchOp, WorkloadProfileSpec};
 use crate::error::Error;
 use crate::profile::catalog::{Catalog, Entry};
 use crate::profile::outline::{Outline, patched, selector};
@@ -112,11 +112,28 @@ impl Page {
         }
         self.topic("Needed");
         for need in &spec.needs {
-            let sentence = format!(
-                "The target must have the {} that the template names at",
-                need.kind
+            self.need(need);
+        }
+    }
+
+    fn need(&mut self, need: &NeededObject) {
+        let kind = &need.kind;
+        if let Some(path) = &need.json_path {
+            let name = need.default_name.as_ref();
+            let default = name.map_or_else(String::new, |name| format!(" (or {name}, where it names none)"));
+            self.when(
+                &format!("The target must have the {kind} that the template names{default} at"),
+                path,
             );
-            self.when(&sentence, &need.json_path);
+        }
+        if let Some(selector) = &need.label_selector {
+            self.when(
+                &format!("The target must have every {kind} that the cluster has in which the workload runs, of those with"),
+                selector,
+            );
+        }
+        if let Some(message) = &need.message {
+            self.says(&format!("Otherwise, {message}."));
         }
     }
 
@@ -325,5 +342,16 @@ mod tests {
         ] {
             assert!(flink.contains(sentence), "{flink}");
         }
+        let connect = explained("kafka-connect");
+        for sentence in [
+            "The target must have every KafkaConnector that the cluster has in which the workload runs, of those with\n    \
+             strimzi.io/cluster=${name}\n",
+            "Otherwise, ",
+        ] {
+            assert!(connect.contains(sentence), "{connect}");
+        }
+        let pipeline = explained("numaflow-pipeline");
+        let sentence = "The target must have the InterStepBufferService that the template names (or default, where it names none) at\n";
+        assert!(pipeline.contains(sentence), "{pipeline}");
     }
 }
