@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use cutover::api::Phase;
-use cutover::sandbox::api::{ListOptions, Patch, Resource, WriteOptions};
+use cutover::sandbox::api::{DeleteOptions, ListOptions, Patch, Resource, WriteOptions};
 use cutover::sandbox::member::Timings;
 use cutover::sandbox::member::batch::{ENDS, JOB, Kind, OTHERS, SUCCEEDED, TRAININGS};
 use cutover::sandbox::{World, WorldOptions};
@@ -110,6 +110,85 @@ spec:
     )
 }
 
+/// A kind that workloads need beside them; the members have it, and the control plane does not.
+pub(crate) struct Needed {
+    pub(crate) group: &'static str,
+    pub(crate) kind: &'static str,
+    pub(crate) plural: &'static str,
+    pub(crate) version: &'static str,
+    pub(crate) scope: &'static str,
+}
+
+/// What a Pipeline has its buffers in.
+pub(crate) const BUFFERS: Needed = Needed {
+    group: "numaflow.numaproj.io",
+    kind: "InterStepBufferService",
+    plural: "interstepbufferservices",
+    version: "v1alpha1",
+    scope: "Namespaced",
+};
+
+impl Needed {
+    fn resource(&self) -> Resource {
+        Resource::new(self.group, self.plural)
+    }
+
+    fn namespace(&self) -> Option<&'static str> {
+        (self.scope == "Namespaced").then_some("shop")
+    }
+
+    /// Installs it in every member.
+    pub(crate) fn install(&self, world: &World) {
+        let Self {
+            group,
+            kind,
+            plural,
+            version,
+            scope,
+        } = self;
+        let open = json!({"type": "object", "x-kubernetes-preserve-unknown-fields": true});
+        let definition = json!({
+            "apiVersion": "apiextensions.k8s.io/v1", "kind": "CustomResourceDefinition",
+            "metadata": {"name": format!("{plural}.{group}")},
+            "spec": {
+                "group": group, "scope": scope,
+                "names": {"kind": kind, "listKind": format!("{kind}List"), "plural": plural, "singular": kind.to_lowercase()},
+                "versions": [{
+                    "name": version, "served": true, "storage": true,
+                    "schema": {"openAPIV3Schema": {"type": "object", "properties": {"spec": open}}},
+                }],
+            },
+        });
+        for member in world.members() {
+            member.api.install(&definition).unwrap();
+        }
+    }
+
+    pub(crate) fn create(&self, world: &World, cluster: &str, name: &str, labels: &Value) {
+        let mut object = json!({
+            "apiVersion": format!("{}/{}", self.group, self.version), "kind": self.kind,
+            "metadata": {"name": name, "labels": labels}, "spec": {},
+        });
+        if let Some(namespace) = self.namespace() {
+            object["metadata"]["namespace"] = json!(namespace);
+        }
+        let (api, writer) = (&world.member(cluster).api, WriteOptions::manager("kubectl"));
+        api.create(&self.resource(), self.namespace(), object, &writer)
+            .unwrap();
+    }
+
+    pub(crate) fn delete(&self, world: &World, cluster: &str, name: &str) {
+        let api = &world.member(cluster).api;
+        api.delete(
+            &self.resource(),
+            self.namespace(),
+            name,
+            &DeleteOptions::default(),
+        )
+        .unwrap();
+    }
+}
+
 pub(crate) struct Stage {
     pub(crate) world: World,
     pub(crate) plane: Plane,
@@ -150,6 +229,9 @@ impl Stage {
                 member.simulators(|simulators| simulators.simulate(kind));
             }
         }
+        if kind.kind == "Pipeline" {
+            BUFFERS.install(&world);
+        }
         let policy = policy(kind);
         let all = [NAMESPACE, ("policy.yaml", &*policy), ("run.yaml", template)];
         let plane = Plane::on(world.control_plane(), &all);
@@ -159,6 +241,11 @@ impl Stage {
         let [from] = stage.running()[..] else {
             panic!("{:?}", stage.running())
         };
+        if kind.kind == "Pipeline" {
+            for cluster in ["east", "north", "west"] {
+                BUFFERS.create(&stage.world, cluster, "default", &json!({}));
+            }
+        }
         (stage, from)
     }
 

@@ -144,6 +144,35 @@ async fn what_is_missing_in_the_target_is_told_before_anything_is_touched() {
     assert_eq!(ready(&stage.fleet, "east"), 2);
 }
 
+/// The profile of Flink moves a job with a volume: what is on it is no state of the job.
+#[tokio::test(start_paused = true)]
+async fn a_claim_that_is_missing_in_the_target_is_told_before_anything_is_touched() {
+    let fleet = Fleet::start(WorldOptions::default()).await;
+    let _controller = fleet.controller(Arc::new(NoFailpoints));
+    let mut template = job("orders:1.0");
+    template["spec"]["podTemplate"] = json!({"spec": {
+        "containers": [{"name": "flink-main-container"}],
+        "volumes": [{"name": "cache", "persistentVolumeClaim": {"claimName": "cache"}}],
+    }});
+    fleet.apply(&JOBS, template);
+    fleet
+        .until("the copy in east has the volume, and runs", |fleet| {
+            let copy = fleet.copy("east");
+            copy.is_some_and(|copy| !copy["spec"]["podTemplate"].is_null()) && fleet.runs_in("east")
+        })
+        .await;
+    fleet.migrate("orders-to-west", "west");
+    assert_eq!(fleet.ended("orders-to-west").await, Phase::Failed);
+    assert_eq!(
+        findings(&fleet.status("orders-to-west")),
+        [
+            "MissingDependency: west has no PersistentVolumeClaim cache, which the workload needs, and Karmada does not bring it, \
+             nor what is on its volume"
+        ]
+    );
+    assert!(fleet.runs_in("east"));
+}
+
 #[tokio::test(start_paused = true)]
 async fn what_follows_the_workload_or_is_there_already_is_not_missing() {
     let follows = Stage::set(true).await;

@@ -5,13 +5,36 @@ use std::collections::BTreeSet;
 use std::time::Duration;
 
 use cutover::api::Phase;
-use cutover::sandbox::member::batch::{Kind, SERVICES};
+use cutover::cluster::{Cluster, Limits};
+use cutover::reconcile;
+use cutover::report::review::Verdict;
+use cutover::sandbox::member::batch::{Kind, OTHERS, SERVICES};
 use cutover::sandbox::member::kafka_connect::FAILS;
 use cutover::sandbox::member::pipeline::DRAINS;
-use serde_json::json;
+use jiff::Timestamp;
+use serde_json::{Value, json};
+use tokio_util::sync::CancellationToken;
 
-use crate::batch::{Stage, migration, template};
+use crate::batch::{BUFFERS, Needed, Stage, migration, template};
 use crate::support::wait::until;
+
+/// What a `KafkaConnect` has its connectors in.
+const CONNECTORS: Needed = Needed {
+    group: "kafka.strimzi.io",
+    kind: "KafkaConnector",
+    plural: "kafkaconnectors",
+    version: "v1",
+    scope: "Namespaced",
+};
+
+/// What a `TrainJob` runs by.
+const RUNTIMES: Needed = Needed {
+    group: "trainer.kubeflow.org",
+    kind: "ClusterTrainingRuntime",
+    plural: "clustertrainingruntimes",
+    version: "v1alpha1",
+    scope: "Cluster",
+};
 
 fn kind(name: &str) -> &'static Kind {
     let all: &'static [Kind] = &SERVICES;
@@ -207,4 +230,129 @@ async fn a_ray_service_in_the_midst_of_an_upgrade_leaves_with_both_of_its_cluste
         "{ledger}"
     );
     assert_eq!(stage.running(), [other(from)]);
+}
+
+/// Returns what a plan and a review say of the one migration in Git.
+async fn verdict(stage: &Stage) -> Verdict {
+    let cluster = Cluster::from_client(stage.world.client(), Limits::default());
+    let (repo, stop) = (stage.plane.repo(), CancellationToken::new());
+    let plan = reconcile::plan(&repo, &cluster, reconcile::Target::Newest, &stop)
+        .await
+        .unwrap();
+    let told = reconcile::previews(&cluster, &plan, Timestamp::now()).await;
+    let [one] = &*told.moves else { panic!("{told:?}") };
+    one.preview.verdict.clone()
+}
+
+/// The target lacks something: plan, review and Preflight say so, and nothing is touched. `comes`: brings it there.
+async fn waits_until_it_is_there(
+    stage: Stage,
+    kind: &Kind,
+    from: &str,
+    lacks: &str,
+    comes: impl FnOnce(&Stage),
+) {
+    let wanted = migration(kind, from, "");
+    stage.plane.push(&[("move.yaml", &wanted)]);
+    let Verdict::Blocked(findings) = verdict(&stage).await else {
+        panic!("{:?}", verdict(&stage).await)
+    };
+    assert_eq!(findings.len(), 1, "{findings:?}");
+    assert!(findings[0].message.starts_with(lacks), "{findings:?}");
+    let _running = stage.plane.start();
+    assert_eq!(stage.end_of("move").await, Phase::Failed, "{:#}", stage.status());
+    let found = stage.status()["findings"][0].clone();
+    assert_eq!(found["code"], "MissingDependency", "{found}");
+    assert!(found["message"].as_str().unwrap().starts_with(lacks), "{found}");
+    assert_eq!(stage.running(), [from], "{}", kind.kind);
+    assert_eq!(stage.world.ledger().verdict().runs.len(), 1, "{}", kind.kind);
+    comes(&stage);
+    let again = wanted.replace("name: move,", "name: again,");
+    stage
+        .plane
+        .push(&[("move.yaml", "# done\n"), ("again.yaml", &again)]);
+    let end = stage.end_of("again").await;
+    assert_eq!(end, Phase::Completed, "{:#}", stage.status_of("again"));
+    stage.is_clean();
+    assert_eq!(stage.running(), [other(from)], "{}", kind.kind);
+}
+
+fn of_train() -> Value {
+    json!({"strimzi.io/cluster": "train"})
+}
+
+/// Guards `needs` of `KafkaConnect`: the operator of the target would delete every connector of the group that it has no
+/// `KafkaConnector` of. One of another `KafkaConnect` doesn't matter.
+#[tokio::test]
+async fn a_kafka_connect_waits_for_its_connectors_in_the_target() {
+    let kind = kind("KafkaConnect");
+    let (stage, from) = Stage::set(kind).await;
+    CONNECTORS.install(&stage.world);
+    CONNECTORS.create(&stage.world, from, "orders", &of_train());
+    let others = json!({"strimzi.io/cluster": "other"});
+    CONNECTORS.create(&stage.world, from, "others", &others);
+    let to = other(from);
+    let lacks = format!(
+        "{to} has no KafkaConnector orders, which {from} has beside the workload: the operator there deletes"
+    );
+    let comes = |stage: &Stage| CONNECTORS.create(&stage.world, to, "orders", &of_train());
+    waits_until_it_is_there(stage, kind, from, &lacks, comes).await;
+}
+
+/// A person may approve long after Preflight has looked.
+#[tokio::test]
+async fn a_kafka_connect_is_not_stopped_when_a_connector_has_left_the_target_since() {
+    let kind = kind("KafkaConnect");
+    let (stage, from) = Stage::set(kind).await;
+    CONNECTORS.install(&stage.world);
+    for cluster in ["east", "west"] {
+        CONNECTORS.create(&stage.world, cluster, "orders", &of_train());
+    }
+    let _running = stage.plane.start();
+    let waits = migration(kind, from, "  approval: {before: [Capture]}\n");
+    stage.plane.push(&[("move.yaml", &waits)]);
+    let is_asked = || {
+        let status = stage.status();
+        let code = status.pointer("/waitingFor/code");
+        code.is_some_and(|code| code == "Approval")
+    };
+    until("it waits for approval", is_asked).await;
+    CONNECTORS.delete(&stage.world, other(from), "orders");
+    let approved = format!("{waits}  approvals: [{{phase: Capture, attempt: 1}}]\n");
+    stage.plane.push(&[("move.yaml", &approved)]);
+    let end = stage.end_of("move").await;
+    let status = stage.status();
+    assert_eq!(end, Phase::RolledBack, "{status:#}");
+    let lacks = format!("{} has no KafkaConnector orders", other(from));
+    assert!(status.to_string().contains(&lacks), "{status:#}");
+    assert_eq!(stage.world.ledger().verdict().runs.len(), 1, "it was not stopped");
+    stage.is_clean();
+    assert_eq!(stage.running(), [from]);
+}
+
+/// Guards `needs` of Pipeline, with the name that its controller takes where the template has none.
+#[tokio::test]
+async fn a_pipeline_waits_for_its_buffers_in_the_target() {
+    let kind = kind("Pipeline");
+    let (stage, from) = Stage::set(kind).await;
+    let to = other(from);
+    BUFFERS.delete(&stage.world, to, "default");
+    let lacks = format!("{to} has no InterStepBufferService default, which the workload needs");
+    let comes = |stage: &Stage| BUFFERS.create(&stage.world, to, "default", &json!({}));
+    waits_until_it_is_there(stage, kind, from, &lacks, comes).await;
+}
+
+/// Guards `needs` of `TrainJob`: its runtime is of cluster scope.
+#[tokio::test]
+async fn a_train_job_waits_for_its_runtime_in_the_target() {
+    let all: &'static [Kind] = &OTHERS;
+    let kind = all.iter().find(|kind| kind.kind == "TrainJob").unwrap();
+    let by = template(kind).replace("runtimeRef: {", "runtimeRef: {kind: ClusterTrainingRuntime, ");
+    let (stage, from) = Stage::set_as(kind, &by).await;
+    let to = other(from);
+    RUNTIMES.install(&stage.world);
+    RUNTIMES.create(&stage.world, from, "torch-distributed", &json!({}));
+    let lacks = format!("{to} has no ClusterTrainingRuntime torch-distributed, which the workload needs");
+    let comes = |stage: &Stage| RUNTIMES.create(&stage.world, to, "torch-distributed", &json!({}));
+    waits_until_it_is_there(stage, kind, from, &lacks, comes).await;
 }
