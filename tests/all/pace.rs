@@ -7,10 +7,11 @@ use cutover::api::Phase;
 use cutover::cluster::Cluster;
 use cutover::reconcile::intents::NoFailpoints;
 use cutover::sandbox::WorldOptions;
-use cutover::sandbox::member::Timings;
+use cutover::sandbox::member::{RateLimit, Timings};
+use serde_json::json;
 
 use crate::support::counted::{counted, without_member_watches};
-use crate::support::fleet::Fleet;
+use crate::support::fleet::{Fleet, MIGRATIONS};
 
 /// How long the pods of a stopped job take to go: no multiple of how often somebody looks.
 const TEARDOWNS: [u64; 5] = [610, 730, 850, 970, 1090];
@@ -53,4 +54,35 @@ async fn where_members_may_not_be_watched_it_is_seen_at_the_next_look() {
     assert!(beyond.iter().any(|beyond| *beyond > BEYOND), "{beyond:?}");
     let within = BEYOND + Duration::from_secs(1);
     assert!(beyond.iter().all(|beyond| *beyond <= within), "{beyond:?}");
+}
+
+/// Flink's operator works on an object at most 5 times in 15 s. One that is only late is waited for, and no person is asked to give up what
+/// the target wrote.
+#[tokio::test(start_paused = true)]
+async fn an_operator_at_its_rate_limit_is_waited_for() {
+    let fleet = Fleet::start(WorldOptions {
+        timings: Timings {
+            rate_limit: Some(RateLimit::INSTALLED),
+            ..Timings::default()
+        },
+        ..WorldOptions::default()
+    })
+    .await;
+    let _controller = fleet.controller(Arc::new(NoFailpoints));
+    let name = "orders-to-west";
+    fleet.migrate_with(
+        name,
+        json!({"to": "west", "verify": {"healthyFor": "60s", "timeout": "10m"}}),
+    );
+    fleet.phase(name, Phase::Verify).await;
+    fleet.patch(&MIGRATIONS, name, json!({"spec": {"abort": true}}));
+    fleet
+        .until("the job is back", |fleet| {
+            let status = fleet.status(name);
+            let reason = status["waitingFor"]["reason"].as_str().unwrap_or_default();
+            assert!(!reason.contains("manual intervention"), "{status:#}");
+            status["phase"] == "Aborted"
+        })
+        .await;
+    fleet.assert_clean_in("east");
 }

@@ -58,6 +58,25 @@ pub struct Timings {
     pub rest_ready: Duration,
     /// Before a request that failed is tried again.
     pub retry: Duration,
+    /// How often Flink's operator works on one object; without it, as often as there is something to do.
+    pub rate_limit: Option<RateLimit>,
+}
+
+/// How often Flink's operator works on one object.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct RateLimit {
+    /// `kubernetes.operator.rate-limiter.limit`.
+    pub passes: u32,
+    /// `kubernetes.operator.rate-limiter.refresh-period`.
+    pub period: Duration,
+}
+
+impl RateLimit {
+    /// That of a plain installation.
+    pub const INSTALLED: Self = Self {
+        passes: 5,
+        period: Duration::from_secs(15),
+    };
 }
 
 impl Default for Timings {
@@ -74,12 +93,13 @@ impl Default for Timings {
             progress_check: Duration::from_millis(50),
             rest_ready: Duration::from_millis(50),
             retry: Duration::from_millis(250),
+            rate_limit: None,
         }
     }
 }
 
 impl Timings {
-    /// Returns the times of a plain installation of Flink and its operator.
+    /// Returns the times of a plain installation of Flink and its operator, without its rate limit.
     pub fn installed() -> Self {
         Self {
             pod_start: Duration::from_secs(5),
@@ -93,6 +113,7 @@ impl Timings {
             progress_check: Duration::from_secs(10),
             rest_ready: Duration::from_secs(10),
             retry: Duration::from_secs(2),
+            rate_limit: None,
         }
     }
 }

@@ -8,6 +8,7 @@ use cutover_karmada::name::ClusterName;
 use cutover_sim::kinds::Migration;
 use cutover_sim::ledger::{Origin, Violation};
 use cutover_sim::{EAST, Event, Sim, WEST, member};
+use jiff::SignedDuration;
 use serde_json::{Value, json};
 
 const ROUNDS: u32 = 400;
@@ -410,6 +411,33 @@ fn a_target_that_can_not_start_beside_a_lost_source_may_start_from_nothing() {
         "{}",
         sim.account()
     );
+}
+
+/// Flink's operator works on an object at most 5 times in 15 s, and may begin its next pass 30 s later. What it says of something else
+/// meanwhile is no reason to ask for what the target wrote to be given up.
+#[test]
+fn a_target_whose_operator_is_only_late_is_not_given_up() {
+    const LATE: SignedDuration = SignedDuration::from_secs(25);
+    let mut sim = entering(Phase::Verify);
+    sim.go_on(1);
+    let member = sim.member(WEST).unwrap();
+    member.is_frozen = true;
+    let object = member.copies[0].object.as_mut().unwrap();
+    let mut says = (**object).clone();
+    says["status"]["error"] = json!("the last savepoint failed");
+    *object = Arc::new(says);
+    let began = sim.now;
+    sim.actors[0].abort();
+    while sim.now.duration_since(began) < LATE {
+        sim.round();
+        assert!(!offers(&sim, Fact::From, EAST), "{}", sim.account());
+    }
+    assert_eq!(stage(&sim), Some(RollBackStage::Taken), "{}", sim.account());
+    let is_asked = |sim: &Sim| offers(sim, Fact::From, EAST);
+    assert!(sim.play_until(ROUNDS, is_asked), "{}", sim.account());
+    sim.member(WEST).unwrap().is_frozen = false;
+    ends(&mut sim, Phase::Aborted, EAST);
+    assert_eq!(sim.violations(), Vec::<String>::new(), "{}", sim.account());
 }
 
 /// Each return is longer than the one before, and a healthy target is stopped for a source only after it was watched for a while.

@@ -5,7 +5,7 @@
 use jiff::SignedDuration;
 use serde_json::Value;
 
-use super::roll_back::{LONG, PATIENCE};
+use super::roll_back::{LONG, PACE};
 use super::{GoBack, Interrupt, Next, Operation, Phase};
 use crate::api::{Fact, RollBackStage, watched};
 use crate::intent::custody::LAPSE;
@@ -213,7 +213,7 @@ impl Operation<'_> {
             self.input.now.duration_since(back.since)
         });
         let symptoms = self.symptoms(target);
-        if waited < PATIENCE || (waited < LONG && symptoms.is_empty()) {
+        if waited < PACE || (waited < LONG && symptoms.is_empty()) {
             return Ok(String::new());
         }
         if let Some(by) = self.assumed(Fact::FromNothing, target) {

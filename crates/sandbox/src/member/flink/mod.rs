@@ -13,6 +13,7 @@ mod job;
 mod jobs;
 mod observe;
 mod operator;
+mod rate;
 mod reconcile;
 mod resource;
 pub mod snapshots;
@@ -37,6 +38,7 @@ use tokio::time::Instant;
 pub use self::job::is_broken_image;
 pub use self::jobs::Jobs;
 use self::operator::{Failure, Operator, Record};
+use self::rate::Rate;
 pub use self::resource::Kind;
 use self::resource::{Resource, Session};
 use self::spec::{BLOCK_ON_SESSION_JOBS, Spec};
@@ -173,11 +175,16 @@ impl Worker {
     async fn run(self) -> Key {
         let mut changes = self.cache.subscribe();
         let mut recorder: Option<Recorder> = None;
+        let mut rate = Rate::new(self.operator.context.timings.rate_limit);
         loop {
             changes.mark_unchanged();
             let Some(object) = self.cache.get(&self.key) else {
                 return self.key;
             };
+            if let Some(wait) = rate.wait() {
+                tokio::time::sleep(wait).await;
+                continue;
+            }
             let trigger = Trigger::of(self.kind, &object);
             let next = self
                 .handle(&object, &mut recorder)
