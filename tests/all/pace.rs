@@ -7,6 +7,7 @@ use cutover::api::Phase;
 use cutover::cluster::Cluster;
 use cutover::reconcile::intents::NoFailpoints;
 use cutover::sandbox::WorldOptions;
+use cutover::sandbox::api::{DeleteOptions, Resource, WriteOptions};
 use cutover::sandbox::member::{RateLimit, Timings};
 use serde_json::json;
 
@@ -85,4 +86,51 @@ async fn an_operator_at_its_rate_limit_is_waited_for() {
         })
         .await;
     fleet.assert_clean_in("east");
+}
+
+/// Guards that each selector of `noPods` counts. The pods of several are not watched: that one has gone is seen at the next look, which a wait
+/// puts off for 2 s at most.
+#[tokio::test(start_paused = true)]
+async fn the_pods_of_each_selector_have_to_be_gone_and_are_looked_at_every_so_often() {
+    const PODS: Resource = Resource::new("", "pods");
+    const PROFILES: Resource = Resource::new("cutover.dev", "workloadprofiles");
+    let fleet = Fleet::start(WorldOptions::default()).await;
+    let mut profile = cutover::profile::built_in().unwrap()[0].clone();
+    profile.spec.no_pods.as_mut().unwrap().label_selectors = vec!["helps=${name}".to_owned()];
+    fleet.create(&PROFILES, None, serde_json::to_value(&profile).unwrap());
+    let _controller = fleet.controller(Arc::new(NoFailpoints));
+    let name = "orders-to-west";
+    fleet.migrate(name, "west");
+    fleet
+        .until("the source is told to stop", |fleet| {
+            let copy = fleet.copy("east");
+            copy.is_some_and(|copy| copy["spec"]["job"]["state"] == "suspended")
+        })
+        .await;
+    let pod = json!({
+        "apiVersion": "v1", "kind": "Pod",
+        "metadata": {"name": "helper", "namespace": "shop", "labels": {"helps": "orders"}},
+        "spec": {"containers": [{"name": "main", "image": "helper"}]},
+    });
+    let (east, manager) = (&fleet.world.member("east").api, WriteOptions::manager("operator"));
+    east.create(&PODS, Some("shop"), pod, &manager).unwrap();
+    fleet
+        .until("its pod is waited for", |fleet| {
+            let status = fleet.status(name);
+            let reason = status["waitingFor"]["reason"].as_str().unwrap_or_default();
+            reason.contains("pod helper is still there")
+        })
+        .await;
+    tokio::time::sleep(Duration::from_secs(20)).await;
+    assert!(!fleet.runs_in("west"), "{:#}", fleet.status(name));
+    east.delete(&PODS, Some("shop"), "helper", &DeleteOptions::default())
+        .unwrap();
+    let gone = tokio::time::Instant::now();
+    fleet
+        .until("it runs in west", |fleet| fleet.runs_in("west"))
+        .await;
+    let took = gone.elapsed();
+    assert!(took < Duration::from_secs(10), "{took:?}");
+    assert_eq!(fleet.ended(name).await, Phase::Completed);
+    fleet.assert_clean_in("west");
 }
