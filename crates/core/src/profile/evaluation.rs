@@ -155,19 +155,25 @@ impl On<'_> {
                 ("newestBy", rule.newest_by.as_ref()),
             ];
             let paths = paths.into_iter().filter_map(|(field, path)| Some((field, path?)));
-            let valid = rule.valid_when.as_ref();
+            let conditions = [
+                ("validWhen", rule.valid_when.as_ref()),
+                ("disposedWhen", rule.disposed_when.as_ref()),
+            ];
+            let conditions = conditions
+                .into_iter()
+                .filter_map(|(field, cel)| Some((field, cel?)));
             let Some(from) = &rule.from else {
                 rows.extend(
                     paths
                         .map(|(field, path)| row(format!("{at}/{field}"), path, Vec::new(), self.text(path))),
                 );
-                rows.extend(valid.map(|valid| self.judge(format!("{at}/validWhen"), valid)));
+                rows.extend(conditions.map(|(field, cel)| self.judge(format!("{at}/{field}"), cel)));
                 continue;
             };
             let says = self.selector(&from.label_selector);
             let pointer = format!("{at}/from/labelSelector");
             rows.push(row(pointer, &from.label_selector, Vec::new(), says));
-            let written = paths.chain(valid.map(|valid| ("validWhen", valid)));
+            let written = paths.chain(conditions);
             rows.extend(
                 written.map(|(field, source)| row(format!("{at}/{field}"), source, Vec::new(), Says::Beside)),
             );

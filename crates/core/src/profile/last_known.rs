@@ -21,6 +21,8 @@ pub struct Newest {
     pub values: BTreeMap<String, String>,
     /// When the states were saved, by the same names; of one whose rule has no time, nothing.
     pub saved: BTreeMap<String, Timestamp>,
+    /// Those that are deleted with the objects that show them, by name.
+    pub disposed: BTreeSet<String>,
     /// The rules whose objects may show a newer one, and were not seen; by their place in `lastKnown`.
     pub unseen: BTreeSet<usize>,
 }
@@ -31,6 +33,7 @@ pub(super) struct KnownRule {
     name: String,
     path: Path,
     valid: Option<Expression>,
+    disposed: Option<Expression>,
     newest_by: Option<Path>,
     run: Option<Regex>,
     secret: bool,
@@ -42,6 +45,7 @@ pub(super) struct KnownRule {
 struct Shown {
     value: String,
     at: Option<Timestamp>,
+    disposed: bool,
 }
 
 impl KnownRule {
@@ -51,10 +55,10 @@ impl KnownRule {
             field,
             message,
         };
-        let valid = rule.valid_when.as_deref().map(|source| {
-            let field = "lastKnown.validWhen";
-            Expression::compile(field, source).map_err(|message| invalid(field, message))
-        });
+        let compile = |field, source: &Option<String>| {
+            let compiled = source.as_deref().map(|source| Expression::compile(field, source));
+            compiled.transpose().map_err(|message| invalid(field, message))
+        };
         let run = rule
             .run_pattern
             .as_deref()
@@ -64,7 +68,8 @@ impl KnownRule {
         Ok(Self {
             name: rule.name.clone(),
             path: Path::parse(&rule.json_path)?,
-            valid: valid.transpose()?,
+            valid: compile("lastKnown.validWhen", &rule.valid_when)?,
+            disposed: compile("lastKnown.disposedWhen", &rule.disposed_when)?,
             newest_by: newest_by.map(Path::parse).transpose()?,
             run: run.transpose()?,
             secret,
@@ -96,7 +101,10 @@ impl KnownRule {
         }
         let at = self.newest_by.as_ref().and_then(|path| time_at(object, path));
         let value = shown(self.secret, value);
-        Ok(Some(Shown { value, at }))
+        let disposed = self.disposed.as_ref();
+        // Where that can't be told, it may be.
+        let disposed = disposed.is_some_and(|disposed| disposed.holds(object).unwrap_or(true));
+        Ok(Some(Shown { value, at, disposed }))
     }
 
     /// Returns the newest handle among objects beside the copy. One that doesn't say when it was saved may be any.
@@ -149,6 +157,9 @@ pub(super) fn newest(
     for (name, shown) in best {
         if let Some(at) = shown.at {
             newest.saved.insert(name.to_owned(), at);
+        }
+        if shown.disposed {
+            newest.disposed.insert(name.to_owned());
         }
         newest.values.insert(name.to_owned(), shown.value);
     }
@@ -345,6 +356,31 @@ mod tests {
         // One from before the run, which the operator never takes away, is older than what the run was started from.
         both["status"]["jobStatus"]["savepointInfo"]["lastSavepoint"]["location"] = json!(path("c2fb4d"));
         assert_eq!(known(&both, &[]), own());
+    }
+
+    #[test]
+    fn a_savepoint_that_goes_with_its_object_counts_and_is_known_to_be_one() {
+        let disposed = |dispose: Value| {
+            let mut object = snapshot(&path("b1ea3c"), "2026-01-01T02:00:00Z");
+            object["spec"]["savepoint"]["disposeOnDelete"] = dispose;
+            let snapshots = [object];
+            let newest = flink().last_known(&copy(), &BTreeMap::from([(SNAPSHOTS, &snapshots[..])]));
+            let newest = newest.unwrap();
+            assert_eq!(newest.values["savepoint"], path("b1ea3c"));
+            newest.disposed.contains("savepoint")
+        };
+        assert!(disposed(json!(true)));
+        assert!(!disposed(json!(false)));
+        // Of another form it can't be told.
+        assert!(disposed(json!("no")));
+        let mut object = snapshot(&path("b1ea3c"), "2026-01-01T02:00:00Z");
+        object["spec"]["savepoint"] = json!({});
+        let snapshots = [object];
+        let newest = flink().last_known(&copy(), &BTreeMap::from([(SNAPSHOTS, &snapshots[..])]));
+        assert!(
+            newest.unwrap().disposed.contains("savepoint"),
+            "that is the default"
+        );
     }
 
     #[test]

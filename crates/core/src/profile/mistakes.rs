@@ -72,7 +72,9 @@ pub(crate) fn trees(spec: &WorkloadProfileSpec) -> Vec<(String, IdedExpr)> {
         .iter()
         .enumerate()
         .filter(|(_, rule)| rule.from.is_some())
-        .map(|(index, _)| format!("/spec/lastKnown/{index}/validWhen"))
+        .flat_map(|(index, _)| {
+            ["validWhen", "disposedWhen"].map(|field| format!("/spec/lastKnown/{index}/{field}"))
+        })
         .collect();
     let all = expressions(spec).into_iter();
     let all = all.filter(|(pointer, _)| !of_others.contains(pointer));
@@ -150,6 +152,7 @@ pub(super) fn expressions(spec: &WorkloadProfileSpec) -> Vec<(String, &str)> {
     let captured = spec.capture.iter().map(|rule| rule.valid_when.as_deref());
     let known = spec.last_known.iter().map(|rule| rule.valid_when.as_deref());
     let valid = placed("capture", "validWhen", captured).chain(placed("lastKnown", "validWhen", known));
+    let disposed = spec.last_known.iter().map(|rule| rule.disposed_when.as_deref());
     let starts_over = spec.starts_over.iter().filter_map(|rule| {
         let source = rule.unless.as_deref()?;
         Some(("/spec/startsOver/unless".to_owned(), source))
@@ -157,6 +160,7 @@ pub(super) fn expressions(spec: &WorkloadProfileSpec) -> Vec<(String, &str)> {
     conditions(spec)
         .chain(requires)
         .chain(valid)
+        .chain(placed("lastKnown", "disposedWhen", disposed))
         .chain(starts_over)
         .collect()
 }

@@ -55,6 +55,8 @@ const SOON: Duration = Duration::from_millis(500);
 const LATER: Duration = Duration::from_secs(10);
 /// The code of the finding that a newer state than the noted one may not have been seen.
 pub(super) const NEWEST_UNSEEN: &str = "NewestStateUnseen";
+/// The code of the finding that the newest state is deleted with the object that shows it.
+pub(super) const NEWEST_DISPOSABLE: &str = "NewestStateDisposable";
 /// How long something may be missing that Karmada makes by itself.
 const PATIENCE: SignedDuration = SignedDuration::from_secs(30);
 

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use serde_json::Value;
 
 use super::look::uid;
-use super::{Interrupt, NEWEST_UNSEEN, Operation};
+use super::{Interrupt, NEWEST_DISPOSABLE, NEWEST_UNSEEN, Operation};
 use crate::api::{Finding, LastKnown};
 use crate::intent::NotKnown;
 use crate::profile::{Newest, Profile};
@@ -40,6 +40,7 @@ impl Operation<'_> {
             self.doubt_newest(&writer, unread)?;
             self.keep_noted(&mut newest, &profile, &writer, copy)?;
         }
+        self.warn_of_disposal(&writer, &newest)?;
         let all_seen = newest.unseen.is_empty();
         let Newest { values, saved, .. } = newest;
         if values.is_empty() {
@@ -108,6 +109,24 @@ impl Operation<'_> {
             }
         }
         Ok(())
+    }
+
+    /// Says that the newest state goes with the object that shows it. Where not all was seen, what was noted before may stay, and what
+    /// was said of it.
+    fn warn_of_disposal(&mut self, writer: &ClusterName, newest: &Newest) -> Result<(), Interrupt> {
+        if !newest.unseen.is_empty() {
+            return Ok(());
+        }
+        if newest.disposed.is_empty() {
+            self.untell(NEWEST_DISPOSABLE);
+            return Ok(());
+        }
+        self.tell(Finding::new(
+            NEWEST_DISPOSABLE,
+            format!("the newest state of the copy in {writer} is deleted with the object that shows it"),
+            "keep that object in its cluster until the workload has a newer state of its own, and create such objects so that the state \
+             outlives them: a FlinkStateSnapshot with disposeOnDelete: false",
+        ))
     }
 
     /// Says why it can't be seen whether there is a newer state; nothing where it was not looked for in this pass.

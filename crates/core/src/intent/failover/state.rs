@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use super::{Interrupt, NEWEST_UNSEEN, Operation, question};
+use super::{Interrupt, NEWEST_DISPOSABLE, NEWEST_UNSEEN, Operation, question};
 use crate::api::{FailoverGate, MovedState, StateSource};
 use crate::intent::proof::Suspended;
 use cutover_karmada::name::ClusterName;
@@ -37,8 +37,12 @@ impl Operation<'_> {
         if let Some(known) = known.filter(|known| self.can_give(&known.values)) {
             let mut evidence = format!("seen of the copy in {} at {}", known.cluster, known.at);
             let findings = &self.status.common.findings;
-            if findings.iter().any(|finding| finding.code == NEWEST_UNSEEN) {
+            let is_told = |code| findings.iter().any(|finding| finding.code == code);
+            if is_told(NEWEST_UNSEEN) {
                 evidence.push_str("; cutover could not see whether a newer one exists");
+            }
+            if is_told(NEWEST_DISPOSABLE) {
+                evidence.push_str("; who deletes the object there that shows it deletes this state");
             }
             return Ok(of(StateSource::LastKnown, known.values.clone(), evidence));
         }

@@ -214,6 +214,9 @@ impl Page {
         if let Some(path) = &rule.newest_by {
             self.when("Of several the newest counts, by", path);
         }
+        if let Some(cel) = &rule.disposed_when {
+            self.when("It is deleted with the object that shows it if", cel);
+        }
     }
 
     fn rule(&mut self, rule: &CaptureRule) {

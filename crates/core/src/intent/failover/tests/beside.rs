@@ -20,9 +20,14 @@ fn beside(scene: &mut Scene, snapshots: Seen<Vec<Value>>) {
 }
 
 fn complete() -> Seen<Vec<Value>> {
+    of(&json!({"disposeOnDelete": false}))
+}
+
+/// A snapshot with such a savepoint.
+fn of(savepoint: &Value) -> Seen<Vec<Value>> {
     let snapshot = json!({
         "metadata": {"name": "orders-savepoint-periodic-1", "creationTimestamp": "2026-01-01T00:30:00Z"},
-        "spec": {"savepoint": {}},
+        "spec": {"savepoint": savepoint},
         "status": {"state": "COMPLETED", "path": NEWER, "resultTimestamp": "2026-01-01T00:30:01Z"},
     });
     seen(vec![snapshot], LATE)
@@ -70,6 +75,22 @@ fn a_savepoint_that_only_a_snapshot_shows_is_what_a_failover_goes_on_from() {
         // One that was deleted may have been disposed of.
         beside(&mut scene, seen(Vec::new(), LATE));
         assert_eq!(noted(&scene), OWN);
+    }
+}
+
+/// It is the newest all the same: an older one would lose what was written since.
+#[test]
+fn a_savepoint_that_goes_with_its_snapshot_is_noted_and_people_are_told() {
+    for savepoint in [json!({}), json!({"disposeOnDelete": true})] {
+        let mut scene = Scene::guarding();
+        beside(&mut scene, of(&savepoint));
+        assert_eq!(noted(&scene), NEWER);
+        assert_eq!(scene.told(), ["NewestStateDisposable"]);
+        beside(&mut scene, Seen::unknown("403 forbidden"));
+        assert_eq!(noted(&scene), NEWER);
+        assert_eq!(scene.told(), ["NewestStateDisposable", "NewestStateUnseen"]);
+        beside(&mut scene, complete());
+        assert_eq!(scene.told(), Vec::<&str>::new());
     }
 }
 
