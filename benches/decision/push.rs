@@ -19,6 +19,7 @@ pub const NAMESPACE: &str = "shop";
 const API_VERSION: &str = "flink.apache.org/v1beta1";
 const KIND: &str = "FlinkDeployment";
 const SYNC: &str = "fleet";
+const SOURCE: &str = "fleet.git@main";
 const ROUNDS: usize = 500;
 
 /// What the policy that changes places.
@@ -120,12 +121,8 @@ struct Known {
 fn decide(known: &Known, pushed: &Pushed) -> Option<Vec<Value>> {
     let refusal = known.ground.judge(&pushed.write, None).err()?;
     let settings = settings();
-    assert!(driven::are_automatic(
-        &settings,
-        &pushed.object,
-        &known.ground,
-        &refusal
-    ));
+    let automatic = driven::check_automatic(&settings, &pushed.object, &known.ground, &refusal);
+    assert_eq!(automatic, Ok(()));
     let change = (&pushed.policy, Some(&pushed.spec));
     let called =
         driven::called_for(&known.ground, &refusal, change, &settings, |_| None, |_, _| false).unwrap();
@@ -139,6 +136,7 @@ fn decide(known: &Known, pushed: &Pushed) -> Option<Vec<Value>> {
         .collect();
     let cause = Cause {
         sync: SYNC,
+        source: SOURCE,
         policy: &pushed.policy,
         wanted: &pushed.object,
     };
@@ -385,6 +383,7 @@ fn migration(number: usize) -> Value {
     let (policy, wanted) = (named(Some(NAMESPACE), &job(number)), own(number, "east"));
     let cause = Cause {
         sync: SYNC,
+        source: SOURCE,
         policy: &policy,
         wanted: &wanted,
     };

@@ -252,22 +252,16 @@ impl Reader {
 
     /// Reads the objects of a kind in the first version of its group that has it here: none where no version has.
     pub async fn list_of_group(&self, group: &str, kind: &str, namespace: Option<&str>) -> Read<Vec<Value>> {
-        let groups = self.groups().await;
-        let mut kinds = Vec::new();
-        if let Answer::Found(all) = &groups.answer {
-            let versions = all.iter().filter(|found| found.name == group);
-            let versions = versions.flat_map(|found| &found.versions);
-            kinds.extend(versions.map(|found| Gvk::new(&format!("{group}/{}", found.version), kind)));
+        let gvk = Gvk {
+            group: group.to_owned(),
+            version: String::new(),
+            kind: kind.to_owned(),
+        };
+        let found = self.look_up_in_any_version(&gvk).await;
+        match &found.answer {
+            Answer::Found(Some(served)) => self.list(served, namespace, None).await,
+            _ => found.map(|_| Answer::Found(Vec::new())),
         }
-        for gvk in kinds {
-            let found = self.look_up_in(&gvk).await;
-            match &found.answer {
-                Answer::Found(None) => {}
-                Answer::Found(Some(served)) => return self.list(served, namespace, None).await,
-                Answer::NotFound | Answer::Unknown { .. } => return found.map(|_| Answer::Found(Vec::new())),
-            }
-        }
-        groups.map(|_| Answer::Found(Vec::new()))
     }
 
     /// Reads a list of limited length. `NotFound`: the path was answered with a 404, by whomever.

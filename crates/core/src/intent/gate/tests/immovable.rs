@@ -68,7 +68,7 @@ fn a_policy_that_would_move_one_is_held_back_with_the_reason_and_what_can_be_don
     let refusal = ground.judge(&write, None).unwrap_err();
     let lost = "MariaDB shop/orders would stop in east and start in west from nothing";
     assert_eq!(refusal.to_string(), format!("{lost}; {why}"));
-    let hint = refusal.hint();
+    let hint = refusal.hint(None);
     assert!(
         hint.starts_with("it would take a field of its operator"),
         "{hint}"
@@ -86,9 +86,9 @@ fn a_policy_that_would_move_one_is_held_back_with_the_reason_and_what_can_be_don
     let refusal = ground.judge(&write, None).unwrap_err();
     assert_eq!(refusal.to_string(), lost);
     assert!(
-        refusal.hint().contains("cutover migrate MariaDB/orders"),
+        refusal.hint(None).contains("cutover migrate MariaDB/orders"),
         "{}",
-        refusal.hint()
+        refusal.hint(None)
     );
 }
 
@@ -114,9 +114,11 @@ fn what_would_run_beside_itself_is_told_what_helps_every_kind() {
     let refusal = ground.judge(&both, None).unwrap_err();
     assert!(!refusal.to_string().contains("cannot be moved"), "{refusal}");
     assert!(
-        refusal.hint().starts_with("let the policy choose one cluster"),
+        refusal
+            .hint(None)
+            .starts_with("let the policy choose one cluster"),
         "{}",
-        refusal.hint()
+        refusal.hint(None)
     );
 }
 
