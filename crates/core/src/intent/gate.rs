@@ -6,6 +6,7 @@
 //!
 //! Pure, over what was read of the control plane: whoever calls it reads afresh, and sends nothing that is refused here.
 
+mod batch;
 mod governing;
 mod immovable;
 
@@ -20,6 +21,7 @@ use super::record::digest;
 use crate::api::{AppliesTo, GROUP, PolicyName, WorkloadProfile};
 use crate::config::UnknownKinds;
 use crate::profile::{self, Immovable, StateAt};
+pub use batch::{Batch, NotSent};
 use cutover_karmada::name::{ClusterName, GroupKind, Gvk, ObjectKey};
 use cutover_karmada::{
     Cluster, ClusterAffinity, DEFAULT_SCHEDULER, Placement, PropagationSpec, ResourceBinding, Taint,
@@ -493,8 +495,8 @@ impl Refusal {
 impl Ground {
     /// Returns why a write must not be sent; takes it in, if it may.
     ///
-    /// To be asked in the order in which the writes are sent: one makes a difference to the next. `accepted` is what the
-    /// annotation of the object says. O(workloads + policies of the namespaces of those that it touches).
+    /// To be asked in the order in which the writes are carried out, one after the other: of those that are sent together see [`Batch`].
+    /// `accepted` is what the annotation of the object says. O(workloads + policies of the namespaces of those that it touches).
     pub fn pass(&mut self, write: &Write, accepted: Option<&str>) -> Result<Doubts, Refusal> {
         let doubts = self.judge(write, accepted)?;
         self.take_in(write);
@@ -578,18 +580,26 @@ impl Ground {
         ending.map(|tenant| tenant.loses(Fate::Ends, None)).collect()
     }
 
-    /// Returns what is lost when a policy becomes another one, or goes.
-    fn placed_again(&self, name: &PolicyName, spec: Option<&PropagationSpec>) -> Vec<Loss> {
+    /// Returns the workloads that a policy has or selects, as it is now or as it will be.
+    fn touched<'a>(
+        &'a self,
+        name: &'a PolicyName,
+        spec: Option<&'a PropagationSpec>,
+    ) -> impl Iterator<Item = &'a Tenant> {
         let before = self.policies.get(name);
-        let touches = |tenant: &&Tenant| {
+        let touches = move |tenant: &&Tenant| {
             tenant.owner.as_ref() == Some(name)
                 || [before, spec]
                     .into_iter()
                     .flatten()
                     .any(|spec| selects(name, spec, tenant.namespace(), &tenant.template).is_some())
         };
-        let touched = self.tenants.iter().filter(touches);
-        touched
+        self.tenants.iter().filter(touches)
+    }
+
+    /// Returns what is lost when a policy becomes another one, or goes.
+    fn placed_again(&self, name: &PolicyName, spec: Option<&PropagationSpec>) -> Vec<Loss> {
+        self.touched(name, spec)
             .flat_map(|tenant| {
                 let now = self.selecting(tenant, None);
                 let then = self.selecting(tenant, Some((name, spec)));

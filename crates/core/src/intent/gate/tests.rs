@@ -1,5 +1,6 @@
 //! What the gate says of a policy's change, of every shape of placement, and of what goes.
 
+mod batch;
 mod immovable;
 
 use serde_json::json;
