@@ -772,7 +772,7 @@ mod writes {
     use std::sync::Arc;
 
     use cutover::api::claim_name;
-    use cutover::cluster::{Outcome, TaskProgress, Write, apply};
+    use cutover::cluster::{Exactly, Outcome, TaskProgress, Write, apply};
     use cutover::manifest::{Entry, Limits, Source, parse};
     use cutover::plan::ApplyOptions;
     use cutover::sandbox::api::Resource;
@@ -783,6 +783,7 @@ mod writes {
     on_both_servers![
         a_workload_that_was_claimed_meanwhile_is_not_recreated,
         the_same_content_is_not_recreated_twice,
+        a_write_changes_no_other_version_than_the_one_that_it_was_judged_on,
     ];
 
     fn write(text: &str, recreated: bool) -> Write {
@@ -797,6 +798,7 @@ mod writes {
             },
             recreated,
             spared: None,
+            judged: None,
         }
     }
 
@@ -841,6 +843,34 @@ mod writes {
             fleet.writes(),
             ["PATCH /apis/apps/v1/namespaces/shop/deployments/web"]
         );
+    }
+
+    async fn a_write_changes_no_other_version_than_the_one_that_it_was_judged_on(on: On) {
+        let fleet = Fleet::with(on, PLAIN, &[SHOP, ("a.yaml", &config_map("a", "x"))]).await;
+        assert!(fleet.sync("apps").once().await.unwrap().is_clean());
+        let seen = Exactly::of(&fleet.live(&CONFIG_MAPS, "a").unwrap());
+        let earlier = Exactly {
+            resource_version: Some("1".to_owned()),
+            ..seen.clone()
+        };
+        let changed = config_map("a", "y");
+        let applied = async |judged: Exactly| {
+            let mut write = write(&changed, false);
+            write.judged = Some(judged);
+            let answers = apply(&fleet.cluster(), None, vec![write], &TaskProgress::default()).await;
+            let outcome = answers.outcomes.into_values().next().unwrap();
+            (
+                outcome,
+                fleet.live(&CONFIG_MAPS, "a").unwrap()["data"]["key"].clone(),
+            )
+        };
+        let (outcome, value) = applied(earlier).await;
+        assert!(
+            matches!(&outcome, Outcome::Failed(failure) if failure.passing),
+            "{outcome:?}"
+        );
+        assert_eq!(value, "x");
+        assert_eq!(applied(seen).await, (Outcome::Configured, json!("y")));
     }
 }
 

@@ -9,6 +9,7 @@ mod refusal;
 
 pub use outcome::{Conflict, Failure, Outcome};
 
+use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
@@ -19,7 +20,7 @@ use super::compute::off_the_runtime;
 use super::connect::Cluster;
 use super::discover::Lookup;
 use super::object::{Served, meta};
-use super::{Applied, Mode, Observer, TaskProgress, Written};
+use super::{Applied, Exactly, Mode, Observer, TaskProgress, Written};
 use cutover_core::api::SYNC_MANAGER;
 use cutover_core::manifest::{Entry, Manifest};
 use cutover_core::plan::ApplyOptions;
@@ -43,6 +44,9 @@ pub struct Write {
     pub recreated: bool,
     /// Why the live object must not be deleted, not even to be created anew.
     pub spared: Option<String>,
+    /// What the write was judged on: it is not sent to another version. What isn't there yet has none: server-side apply has no precondition
+    /// by which an object that has come since would be spared.
+    pub judged: Option<Exactly>,
 }
 
 /// What became of objects that were applied together.
@@ -149,7 +153,8 @@ async fn write_one(
     manifest: &Manifest,
 ) -> (Outcome, Option<String>) {
     let options = write.options.of(&manifest.value);
-    match send(cluster, served, manifest, options, Mode::Write).await {
+    let sent = of_version(manifest, write.judged.as_ref());
+    match send(cluster, served, &sent, options, Mode::Write).await {
         Ok(object) => {
             if let Some(observer) = observer {
                 observer.note(&manifest.key, &object);
@@ -171,6 +176,28 @@ async fn write_one(
         }
         Err(outcome) => (outcome, None),
     }
+}
+
+/// Returns a manifest that is applied to this version of the object alone.
+fn of_version<'m>(manifest: &'m Manifest, judged: Option<&Exactly>) -> Cow<'m, Manifest> {
+    let Some(judged) = judged else {
+        return Cow::Borrowed(manifest);
+    };
+    let mut manifest = manifest.clone();
+    if let Some(metadata) = manifest.value.get_mut("metadata").and_then(Value::as_object_mut) {
+        let fields = [
+            ("uid", &judged.uid),
+            ("resourceVersion", &judged.resource_version),
+        ];
+        for (field, value) in fields {
+            metadata.extend(
+                value
+                    .as_deref()
+                    .map(|value| (field.to_owned(), Value::from(value))),
+            );
+        }
+    }
+    Cow::Owned(manifest)
 }
 
 /// Applies one object. What somebody changed by hand is drift and taken back; the fields of controllers are theirs,

@@ -248,6 +248,7 @@ impl Sync {
             options: self.options,
             recreated: recreated.is_some_and(|content| *content == digest(&entry.value())),
             spared: None,
+            judged: None,
         })
     }
 
