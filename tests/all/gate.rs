@@ -2,6 +2,7 @@
 //! accepts the loss.
 
 use cutover::intent::gate::{ACCEPT_ANNOTATION, ACCEPT_DELETION};
+use cutover::name::ObjectKey;
 use cutover::plan::{Action, Change};
 use cutover::sandbox::api::{Patch, Resource};
 use cutover::sandbox::{World, WorldOptions};
@@ -213,6 +214,97 @@ async fn a_renamed_policy_moves_no_job_either() {
     // Karmada has a finalizer on it.
     let is_gone = || plane.get(&POLICIES, Some("shop"), "orders").is_none();
     until("the old policy is gone", is_gone).await;
+    one_run(&world);
+}
+
+/// A policy that selects every job.
+fn of_every_job(name: &str, cluster: &str) -> String {
+    policy(name, "", cluster).replace(", name: ''", "")
+}
+
+/// The same for all namespaces.
+fn of_all_namespaces(name: &str, cluster: &str) -> String {
+    let text = of_every_job(name, cluster).replace("PropagationPolicy", "ClusterPropagationPolicy");
+    text.replace(", namespace: shop", "")
+}
+
+/// The job has this policy: `propagationpolicy` or `clusterpropagationpolicy`, and its name.
+async fn is_claimed_by(plane: &Plane, kind: &str, name: &str) {
+    until("it has its policy", || {
+        let job = plane.get(&JOBS, Some("shop"), "orders").unwrap();
+        job["metadata"]["annotations"][format!("{kind}.karmada.io/name")] == name
+    })
+    .await;
+}
+
+/// It would go to the policy of all, and so to north. The one that is to take it up is judged first, and accepted in a dry run.
+#[tokio::test]
+async fn a_policy_lets_no_job_go_when_the_write_of_the_one_that_takes_it_up_fails() {
+    let all = of_all_namespaces("all", "north");
+    let (world, plane) = started(&policy("own", "orders", "east"), &[("all.yaml", &all)]).await;
+    plane
+        .refuse_writes(&["PATCH /apis/policy.karmada.io/v1alpha1/namespaces/shop/propagationpolicies/first"]);
+    plane.push(&[
+        ("first.yaml", &policy("first", "orders", "east")),
+        ("policy.yaml", &policy("own", "another", "east")),
+    ]);
+    let selected = || {
+        let own = plane.get(&POLICIES, Some("shop"), "own").unwrap();
+        own["spec"]["resourceSelectors"][0]["name"].clone()
+    };
+    for _ in 0..2 {
+        let report = plane.sync("main").await;
+        let is_held =
+            |(key, by): (&ObjectKey, &str)| key.name == "own" && by == "PropagationPolicy shop/first";
+        assert!(report.held_back().any(is_held), "{:?}", report.undone());
+        assert_eq!(selected(), "orders");
+        one_run(&world);
+    }
+    // One run applies both, one after the other.
+    plane.refuse_writes(&[]);
+    let summary = plane.run().await;
+    assert!(summary.is_clean(), "{summary:?}");
+    assert_eq!(selected(), "another");
+    is_claimed_by(&plane, "propagationpolicy", "first").await;
+    one_run(&world);
+}
+
+/// Without both of them the job stays in east; without its own one alone it would go to north.
+#[tokio::test]
+async fn a_policy_is_not_deleted_when_the_deletion_of_one_that_would_move_its_job_fails() {
+    let settings = settings(PRUNES);
+    let (all, other) = (
+        of_all_namespaces("all", "east"),
+        of_every_job("shop-default", "north"),
+    );
+    let more = [
+        ("cutover.yaml", &*settings),
+        ("all.yaml", &*all),
+        ("other.yaml", &*other),
+    ];
+    let (world, plane) = started(&policy("orders", "orders", "east"), &more).await;
+    is_claimed_by(&plane, "propagationpolicy", "orders").await;
+    plane.refuse(&[
+        "DELETE /apis/policy.karmada.io/v1alpha1/namespaces/shop/propagationpolicies/shop-default",
+    ]);
+    plane.push(&[("policy.yaml", ""), ("other.yaml", "")]);
+    for _ in 0..2 {
+        let problems = problems(&plane).await;
+        let is_told = |problem: &String| problem.contains("shop-default") && problem.contains("forbidden");
+        assert!(problems.iter().any(is_told), "{problems:?}");
+        let own = plane.get(&POLICIES, Some("shop"), "orders").unwrap();
+        assert_eq!(own["metadata"]["deletionTimestamp"], Value::Null);
+        one_run(&world);
+    }
+    // One run deletes both, one after the other.
+    plane.refuse(&[]);
+    plane.run().await;
+    until("both are gone", || {
+        let is_there = |name| plane.get(&POLICIES, Some("shop"), name).is_some();
+        !is_there("orders") && !is_there("shop-default")
+    })
+    .await;
+    is_claimed_by(&plane, "clusterpropagationpolicy", "all").await;
     one_run(&world);
 }
 

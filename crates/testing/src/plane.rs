@@ -37,6 +37,8 @@ pub struct Plane {
     /// Method and path of every write so far.
     writes: Arc<Mutex<Vec<String>>>,
     refused: Refusals,
+    /// The same, but for those that are only tried.
+    refused_writes: Refusals,
 }
 
 impl Plane {
@@ -59,6 +61,7 @@ impl Plane {
             state: tempfile::tempdir().unwrap(),
             writes: Arc::default(),
             refused: Arc::default(),
+            refused_writes: Arc::default(),
         }
     }
 
@@ -160,13 +163,15 @@ impl Plane {
     fn stopping_client(&self, stop: usize, answered: bool, stopped: Arc<Notify>) -> kube::Client {
         let (client, writes) = (self.server.client(), Arc::clone(&self.writes));
         let (count, refused) = (Arc::new(AtomicUsize::new(0)), Arc::clone(&self.refused));
+        let refused_writes = Arc::clone(&self.refused_writes);
         let service = tower::service_fn(move |request: Request<Body>| {
             let line = format!("{} {}", request.method(), request.uri());
-            let refuse = refused.lock().unwrap().iter().any(|text| line.contains(text));
+            let is_among = |texts: &Refusals| texts.lock().unwrap().iter().any(|text| line.contains(text));
             let is_tried = request
                 .uri()
                 .query()
                 .is_some_and(|query| query.contains("dryRun"));
+            let refuse = is_among(&refused) || !is_tried && is_among(&refused_writes);
             let is_write = *request.method() != Method::GET && !is_tried;
             let number = if is_write {
                 count.fetch_add(1, Ordering::SeqCst)
@@ -208,6 +213,11 @@ impl Plane {
     /// Refuses requests from now on; none when empty.
     pub fn refuse(&self, texts: &[&'static str]) {
         *self.refused.lock().unwrap() = texts.to_vec();
+    }
+
+    /// The same, of requests that are not only tried.
+    pub fn refuse_writes(&self, texts: &[&'static str]) {
+        *self.refused_writes.lock().unwrap() = texts.to_vec();
     }
 
     /// What was written since the last time.

@@ -12,15 +12,15 @@ use serde_json::Value;
 use super::Sync;
 use super::pass::place_of;
 use crate::reconcile::intents::policies;
-use cutover_cluster::{self as cluster, Answer, Cluster, Failure, Lookup, Outcome, Write};
+use cutover_cluster::{self as cluster, Answer, Cluster, Exactly, Failure, Lookup, Outcome, Write};
 use cutover_core::api::{self, AppliesTo, Claim, PolicyName, WorkloadProfile};
 use cutover_core::config::UnknownKinds;
 use cutover_core::intent::driven;
 use cutover_core::intent::gate::{
-    self, ACCEPT_ANNOTATION, Doubts, Ground, Knowledge, Refusal, State, Tenant, cluster_name, deletion,
-    is_profile, labels, may_have_state, policy_name,
+    self, ACCEPT_ANNOTATION, Batch, Doubts, Ground, Knowledge, NotSent, Refusal, State, Tenant, cluster_name,
+    deletion, is_profile, labels, may_have_state, policy_name,
 };
-use cutover_core::manifest::{Entry, ObjectMap};
+use cutover_core::manifest::{Entry, Manifest, ObjectMap};
 use cutover_core::plan::{Action, Change, Doomed, Place};
 use cutover_karmada::name::{ClusterName, Gvk, ObjectKey};
 use cutover_karmada::{
@@ -83,7 +83,7 @@ pub(super) struct Gated {
     pub refused: BTreeMap<ObjectKey, Outcome>,
     /// Migrations carry out what these ask for: by which.
     pub moving: BTreeMap<ObjectKey, String>,
-    /// What is sent later, and which policy is applied first.
+    /// What is sent later, and which object is written first: most often a policy.
     pub awaiting: BTreeMap<ObjectKey, ObjectKey>,
 }
 
@@ -94,7 +94,7 @@ pub(super) struct GatedDeletions {
     pub refused: BTreeMap<ObjectKey, String>,
     /// What is deleted later, and which Migrations come first.
     pub moving: BTreeMap<ObjectKey, String>,
-    /// What is deleted later, and which policy is applied first.
+    /// What is deleted later, and which policy is applied first, or which object is deleted first.
     pub awaiting: BTreeMap<ObjectKey, ObjectKey>,
 }
 
@@ -102,7 +102,7 @@ pub(super) struct GatedDeletions {
 enum Stop {
     Refused(Box<Outcome>),
     Moving(String),
-    /// This policy is applied first.
+    /// This object is written first.
     Awaiting(ObjectKey),
 }
 
@@ -127,21 +127,21 @@ impl Sync {
         if reach.is_empty() {
             return all_pass(writes);
         }
-        let mut ground = match self.ground(&reach).await {
+        let mut batch = match self.ground(&reach).await {
             Ok(ground) if ground.tenants.is_empty() => return all_pass(writes),
-            ground => ground,
+            ground => ground.map(Batch::new),
         };
         let mut gated = Gated::default();
         for mut write in writes {
             if may_recreate(&write) {
-                write.spared = match &ground {
-                    Ok(ground) => self.spared(ground, &write.entry.key),
+                write.spared = match &batch {
+                    Ok(batch) => self.spared(batch.read(), &write.entry.key),
                     Err(why) => Some(cannot_tell(why)),
                 };
             }
             let judged = if self.may_place(&write) {
-                match &mut ground {
-                    Ok(ground) => self.judge(ground, &write).await,
+                match &mut batch {
+                    Ok(batch) => self.judge(batch, &mut write).await,
                     Err(why) => Err(Outcome::Failed(unknown(&write, why)).into()),
                 }
             } else {
@@ -195,55 +195,75 @@ impl Sync {
         (labels != before).then_some(labels)
     }
 
-    async fn judge(&self, ground: &mut Ground, write: &Write) -> Result<(), Stop> {
+    /// Judges a write beside those of its batch that were let through; notes on it what it was judged on.
+    async fn judge(&self, batch: &mut Batch, write: &mut Write) -> Result<(), Stop> {
         let manifest = self.decider().dressed(&write.entry.manifest()).into_owned();
-        let key = &write.entry.key;
-        let applied = async || {
-            let options = self.options.of(&manifest.value);
-            cluster::rehearse(&self.cluster, &manifest, options).await
-        };
-        let unread = |why: String| Outcome::Failed(unknown(write, &why));
-        let asked = if let Some(name) = policy_name(key) {
-            let spec = typed(&name, applied().await?).map_err(unread)?;
-            gate::Write::Policy(name, Some(spec))
-        } else if let Some(name) = cluster_name(key) {
-            gate::Write::Cluster(name, Some(joined(applied().await?).map_err(unread)?))
-        } else if is_profile(key) {
-            gate::Write::Profile(key.name.clone(), Some(profile(applied().await?).map_err(unread)?))
-        } else if let Some(labels) = self.relabels(write) {
-            gate::Write::Labels(key.clone(), labels)
-        } else {
+        let Some((asked, judged)) = self.asked(write, &manifest).await? else {
             return Ok(());
         };
         let accepted = accepted(&manifest.value);
-        if let Some(first) = self.comes_first(ground, &asked, accepted) {
+        if let Some(first) = self.comes_first(batch.read(), &asked, accepted) {
             return Err(Stop::Awaiting(first));
         }
-        match ground.pass(&asked, accepted) {
+        let key = &write.entry.key;
+        let refusal = match batch.pass(key, &asked, accepted) {
             Ok(doubts) => {
                 warn_of(key, &doubts);
-                Ok(())
+                write.judged = judged;
+                return Ok(());
             }
-            Err(refusal) => {
-                let set_off = match &asked {
-                    gate::Write::Policy(policy, Some(spec)) => {
-                        let asked = Asked {
-                            policy,
-                            spec: Some(spec),
-                            object: &write.entry.value(),
-                        };
-                        self.set_off(ground, asked, &refusal).await
-                    }
-                    _ => SetOff::Nothing(None),
+            Err(NotSent::After(first)) => return Err(Stop::Awaiting(first)),
+            Err(NotSent::Refused(refusal)) => refusal,
+        };
+        let set_off = match &asked {
+            gate::Write::Policy(policy, Some(spec)) => {
+                let change = Asked {
+                    policy,
+                    spec: Some(spec),
+                    object: &write.entry.value(),
                 };
-                Err(match set_off {
-                    SetOff::Under(by) => Stop::Moving(by),
-                    SetOff::Nothing(why) => {
-                        refused(write, &asked, &refusal, (why, self.setting(&asked))).into()
-                    }
-                })
+                self.set_off(batch.judged_by(), change, &refusal).await
             }
+            _ => SetOff::Nothing(None),
+        };
+        Err(match set_off {
+            SetOff::Under(by) => Stop::Moving(by),
+            SetOff::Nothing(why) => refused(write, &asked, &refusal, (why, self.setting(&asked))).into(),
+        })
+    }
+
+    /// Returns what a write asks of the gate, as the API server would carry it out; and of a policy that is there, of which version that is
+    /// so. `None`: it asks for nothing.
+    async fn asked(
+        &self,
+        write: &Write,
+        manifest: &Manifest,
+    ) -> Result<Option<(gate::Write, Option<Exactly>)>, Outcome> {
+        let key = &write.entry.key;
+        let (policy, member) = (policy_name(key), cluster_name(key));
+        if policy.is_none() && member.is_none() && !is_profile(key) {
+            let labels = self.relabels(write);
+            return Ok(labels.map(|labels| (gate::Write::Labels(key.clone(), labels), None)));
         }
+        let options = self.options.of(&manifest.value);
+        let applied = cluster::rehearse(&self.cluster, manifest, options).await?;
+        let seen = Exactly::of(&applied);
+        let unread = |why: String| Outcome::Failed(unknown(write, &why));
+        Ok(Some(match (policy, member) {
+            (Some(name), _) => {
+                let spec = typed(&name, applied).map_err(unread)?;
+                let is_there = seen.resource_version.is_some();
+                (gate::Write::Policy(name, Some(spec)), is_there.then_some(seen))
+            }
+            (None, Some(name)) => {
+                let member = joined(applied).map_err(unread)?;
+                (gate::Write::Cluster(name, Some(member)), None)
+            }
+            (None, None) => {
+                let profile = profile(applied).map_err(unread)?;
+                (gate::Write::Profile(key.name.clone(), Some(profile)), None)
+            }
+        }))
     }
 
     /// Returns which of some deletions would end a live stateful workload, or give it to another policy, and why.
@@ -264,26 +284,34 @@ impl Sync {
         if reach.is_empty() {
             return gated;
         }
-        let mut ground = self.ground(&reach).await;
+        let mut batch = self.ground(&reach).await.map(Batch::new);
         for (write, key, live) in deletions {
-            let ground = match &mut ground {
-                Ok(ground) => ground,
+            let batch = match &mut batch {
+                Ok(batch) => batch,
                 Err(why) => {
                     gated.refused.insert(key, cannot_tell(why));
                     continue;
                 }
             };
             let accepted = accepted(&live);
-            if let Some(first) = self.comes_first(ground, &write, accepted) {
+            if let Some(first) = self.comes_first(batch.read(), &write, accepted) {
                 gated.awaiting.insert(key, first);
                 continue;
             }
-            match ground.pass(&write, accepted) {
-                Ok(doubts) => warn_of(&key, &doubts),
-                Err(refusal) => match self.instead_of(ground, &write, &live, &refusal).await {
-                    Ok(by) => drop(gated.moving.insert(key, by)),
-                    Err(why) => drop(gated.refused.insert(key, why)),
-                },
+            let refusal = match batch.pass(&key, &write, accepted) {
+                Ok(doubts) => {
+                    warn_of(&key, &doubts);
+                    continue;
+                }
+                Err(NotSent::After(first)) => {
+                    gated.awaiting.insert(key, first);
+                    continue;
+                }
+                Err(NotSent::Refused(refusal)) => refusal,
+            };
+            match self.instead_of(batch.judged_by(), &write, &live, &refusal).await {
+                Ok(by) => drop(gated.moving.insert(key, by)),
+                Err(why) => drop(gated.refused.insert(key, why)),
             }
         }
         gated
@@ -709,6 +737,8 @@ pub(super) async fn policies_in(
     let all = namespaced
         .into_iter()
         .chain(wide.into_iter().map(PropagationPolicy::from));
+    // One that is being deleted takes no workload up.
+    let all = all.filter(|policy| policy.metadata.deletion_timestamp.is_none());
     Ok(all
         .filter_map(|policy| {
             let name = PolicyName {

@@ -295,14 +295,11 @@ impl Sync {
             self.held_back(&key, place, by);
             self.standing.look_again(&key, Instant::now());
         }
-        for (key, first) in awaiting {
-            self.held_back(&key, place, first.to_string());
-            self.standing.look_less_often(&key, Instant::now());
+        for (key, first) in &awaiting {
+            self.held_back(key, place, first.to_string());
+            self.standing.look_less_often(key, Instant::now());
         }
-        // What was to come after one of these has its turn, if that is there now.
-        let policies = written.iter().filter(|entry| policy_name(&entry.key).is_some());
-        let policies: BTreeSet<String> = policies.map(|entry| entry.key.to_string()).collect();
-        self.dirty.extend(self.standing.held_back_by(&policies));
+        self.let_follow(&outcomes, &awaiting);
         self.source.locate(&self.placed.objects, &mut outcomes).await;
         off_the_runtime(|| {
             for (key, outcome) in outcomes {
@@ -319,6 +316,20 @@ impl Sync {
             }
         });
         Ok(written)
+    }
+
+    /// What was to come after an object that was written has its turn, now that it is there.
+    fn let_follow(
+        &mut self,
+        outcomes: &BTreeMap<ObjectKey, Outcome>,
+        awaiting: &BTreeMap<ObjectKey, ObjectKey>,
+    ) {
+        let awaited: BTreeSet<&ObjectKey> = awaiting.values().collect();
+        let is_awaited = |key: &ObjectKey| policy_name(key).is_some() || awaited.contains(key);
+        let there = outcomes.iter().filter(|(_, outcome)| outcome.is_in_sync());
+        let there = there.map(|(key, _)| key).filter(|key| is_awaited(key));
+        let there: BTreeSet<String> = there.map(ToString::to_string).collect();
+        self.dirty.extend(self.standing.held_back_by(&there));
     }
 
     fn note_waiting(&mut self, waiting: Vec<Write>, wait: &Arc<Wait>, place: Place) {

@@ -10,6 +10,7 @@ use serde_json::Value;
 use tokio::time::Instant;
 
 use super::decide::held_strays;
+use super::pruner::Pruner;
 use super::{DEFINITION, LISTED_WITHIN, PruneReport, Sync};
 use cutover_cluster::{self as cluster, Deleted, Observer};
 use cutover_core::plan::applyset::{Record, part_of};
@@ -171,9 +172,9 @@ impl Sync {
         written.map_err(|error| error.to_string())
     }
 
-    /// Returns whether all of them are gone.
+    /// Returns whether all of them are gone, or others have their turn.
     async fn delete(&mut self, mut next: Vec<Doomed>) -> bool {
-        let gated = self.gated_deletions(&next).await;
+        let mut gated = self.gated_deletions(&next).await;
         let Some(pruner) = &mut self.pruner else {
             return false;
         };
@@ -183,7 +184,6 @@ impl Sync {
         let mut all = next.len() == asked;
         pruner.failed.extend(gated.refused);
         pruner.moving.put(gated.moving, Instant::now());
-        pruner.moving.wait_for(gated.awaiting, Instant::now());
         let uids: BTreeMap<ObjectKey, String> = next
             .iter()
             .map(|doomed| (doomed.key.clone(), doomed.uid.clone()))
@@ -191,34 +191,14 @@ impl Sync {
         let id = pruner.id.clone();
         let still = |live: &Value| part_of(live) == Some(&id) && plan::protection(live).is_none();
         let outcomes = cluster::delete(&self.cluster, &self.observer, next, still).await;
-        let mut gone = BTreeSet::new();
-        for (key, outcome) in outcomes {
-            match outcome {
-                Deleted::Gone => {
-                    tracing::info!(object = %key, sync = pruner.sync, "pruned");
-                    gone.insert(key);
-                }
-                Deleted::Leaving => {
-                    tracing::info!(object = %key, sync = pruner.sync, "is being pruned");
-                    pruner.deleted.insert(key);
-                    all = false;
-                }
-                Deleted::Kept => all = false,
-                Deleted::Failed { message, hint, .. } => {
-                    let hint = hint.map(|hint| format!(" ({hint})")).unwrap_or_default();
-                    pruner
-                        .failed
-                        .insert(key, format!("cannot be deleted: {message}{hint}"));
-                    all = false;
-                }
-            }
-        }
-        for key in &gone {
-            if let Some(uid) = uids.get(key) {
-                pruner.gone.insert(key.clone(), uid.clone());
-            }
-            pruner.deleted.insert(key.clone());
-        }
+        all &= outcomes.values().all(|outcome| *outcome == Deleted::Gone);
+        // What waited for one of these has its turn.
+        let goes = |key: &ObjectKey| matches!(outcomes.get(key), Some(Deleted::Gone | Deleted::Leaving));
+        let waiting = gated.awaiting.len();
+        gated.awaiting.retain(|_, first| !goes(first));
+        let have_turn = gated.awaiting.len() < waiting;
+        pruner.moving.wait_for(gated.awaiting, Instant::now());
+        let gone = pruner.note_deleted(outcomes, &uids);
         pruner.untidy = true;
         let seen = self
             .observer
@@ -229,7 +209,41 @@ impl Sync {
         let set_aside = !pruner.failed.is_empty() || !pruner.moving.is_empty();
         // What failed is told, and what was spared is looked at anew.
         pruner.due |= !all;
-        (all || set_aside) && seen
+        (all || set_aside || have_turn) && seen
+    }
+}
+
+impl Pruner {
+    /// Takes in what became of deletions; returns what is gone.
+    fn note_deleted(
+        &mut self,
+        outcomes: BTreeMap<ObjectKey, Deleted>,
+        uids: &BTreeMap<ObjectKey, String>,
+    ) -> BTreeSet<ObjectKey> {
+        let mut gone = BTreeSet::new();
+        for (key, outcome) in outcomes {
+            match outcome {
+                Deleted::Gone => {
+                    tracing::info!(object = %key, sync = self.sync, "pruned");
+                    if let Some(uid) = uids.get(&key) {
+                        self.gone.insert(key.clone(), uid.clone());
+                    }
+                    self.deleted.insert(key.clone());
+                    gone.insert(key);
+                }
+                Deleted::Leaving => {
+                    tracing::info!(object = %key, sync = self.sync, "is being pruned");
+                    self.deleted.insert(key);
+                }
+                Deleted::Kept => {}
+                Deleted::Failed { message, hint, .. } => {
+                    let hint = hint.map(|hint| format!(" ({hint})")).unwrap_or_default();
+                    self.failed
+                        .insert(key, format!("cannot be deleted: {message}{hint}"));
+                }
+            }
+        }
+        gone
     }
 }
 
