@@ -10,6 +10,7 @@ use serde_json::Value;
 use super::Sync;
 use super::gate::{Asked, POLICIES, Reach, accepted, get, is_accepted, policies_in};
 use crate::reconcile::intents::policies::{claimed_by, typed};
+use cutover_base::packed::View;
 use cutover_cluster::{self as cluster, KindState};
 use cutover_core::api::{PolicyName, SYNC_MANAGER};
 use cutover_core::config::Migrations;
@@ -149,32 +150,42 @@ impl Sync {
         spec: Option<&PropagationSpec>,
     ) -> Option<PolicyName> {
         let own = |tenant: &&Tenant| tenant.owner.as_ref() == Some(policy) && lets_go(spec, tenant);
-        let mut own = ground.tenants.iter().filter(own).peekable();
-        own.peek()?;
-        let namespaces: BTreeSet<Option<&str>> = own
-            .clone()
-            .map(|tenant| tenant.workload.namespace.as_deref())
-            .chain([None])
-            .collect();
+        let own: Vec<&Tenant> = ground.tenants.iter().filter(own).collect();
+        if own.is_empty() {
+            return None;
+        }
+        let namespaces = own.iter().map(|tenant| tenant.workload.namespace.as_deref());
+        let namespaces: BTreeSet<Option<&str>> = namespaces.chain([None]).collect();
         let comes_to = |tenant: &Tenant, name: &PolicyName| {
             let live = ground.policies.get(name);
             live.is_none_or(|live| lets_go(Some(live), tenant))
         };
         // What changes for them comes from Git alone.
-        let may_come = |(name, entry): &(PolicyName, &Entry)| {
-            let mut new_to = own.clone().filter(|tenant| comes_to(tenant, name));
-            new_to.next().is_some() && may_select(entry, own.clone())
-        };
-        if !self.in_git(&namespaces).iter().any(may_come) {
+        let mut in_git = self.in_git(&namespaces);
+        in_git.retain(|(_, entry)| may_select(entry, &own));
+        let may_come = |(name, _): &(PolicyName, &Entry)| own.iter().any(|tenant| comes_to(tenant, name));
+        if !in_git.iter().any(may_come) {
             return None;
         }
-        let mut policies = self.to_be(ground.policies.clone(), &namespaces);
-        match spec {
-            Some(spec) => policies.insert(policy.clone(), spec.clone()),
-            None => policies.remove(policy),
+        // Of many policies few select them: none but these are read in full.
+        let applied = in_git.into_iter().filter_map(|(name, entry)| {
+            let spec = self.as_applied(&name, entry);
+            let spec = spec.or_else(|| ground.policies.get(&name).cloned())?;
+            Some((name, spec))
+        });
+        let applied: Policies = applied.collect();
+        let stays = |name: &PolicyName| {
+            let key = name.key();
+            !self.placed.objects.contains_key(&key) && !self.is_leaving(&key)
         };
-        own.find_map(|tenant| {
-            let (name, _) = selecting(tenant, &policies).governing(Preemption::Any)?;
+        let others = ground.policies.iter().filter(|(name, _)| stays(name));
+        let others: Vec<_> = others
+            .chain(&applied)
+            .filter(|(name, _)| *name != policy)
+            .collect();
+        own.into_iter().find_map(|tenant| {
+            let to_be = others.iter().copied().chain(spec.map(|spec| (policy, spec)));
+            let (name, _) = selecting(tenant, to_be).governing(Preemption::Any)?;
             let comes =
                 comes_to(tenant, name) && (!ground.policies.contains_key(name) || self.is_to_change(name));
             comes.then(|| name.clone())
@@ -460,11 +471,24 @@ fn lets_go(spec: Option<&PropagationSpec>, tenant: &Tenant) -> bool {
 }
 
 /// Returns whether a policy, as Git has it, may select one of some workloads.
-fn may_select<'t>(entry: &Entry, mut tenants: impl Iterator<Item = &'t Tenant>) -> bool {
-    let policy = entry.value();
-    let selectors = Vec::<ResourceSelector>::deserialize(&policy["spec"]["resourceSelectors"]);
-    selectors.map_or(true, |selectors| {
-        tenants.any(|tenant| ResourceSelector::closest(&selectors, &tenant.template).is_some())
+fn may_select(entry: &Entry, tenants: &[&Tenant]) -> bool {
+    let spec = entry.written().get("spec");
+    let selectors = spec.and_then(|spec| spec.get("resourceSelectors"));
+    // Most policies name other workloads, and need not be read.
+    let may_name = |tenant: &Tenant| {
+        let is_named = |selector: View<'_>| {
+            let name = selector.get("name").and_then(View::as_str);
+            name.is_none_or(|name| name.is_empty() || name == tenant.workload.name)
+        };
+        selectors.is_none_or(|selectors| !selectors.is_list() || selectors.items().any(is_named))
+    };
+    let mut named = tenants.iter().filter(|tenant| may_name(tenant)).peekable();
+    if named.peek().is_none() {
+        return false;
+    }
+    let selectors = selectors.map(View::value).unwrap_or_default();
+    Vec::<ResourceSelector>::deserialize(selectors).map_or(true, |selectors| {
+        named.any(|tenant| ResourceSelector::closest(&selectors, &tenant.template).is_some())
     })
 }
 
@@ -487,7 +511,10 @@ fn is_let_go(ground: &Ground, refusal: &Refusal, release: &Write, to_be: &Polici
     }
 }
 
-fn selecting<'a>(tenant: &Tenant, policies: &'a Policies) -> Selecting<'a> {
+fn selecting<'a>(
+    tenant: &Tenant,
+    policies: impl IntoIterator<Item = (&'a PolicyName, &'a PropagationSpec)>,
+) -> Selecting<'a> {
     let namespace = tenant.workload.namespace.as_deref();
     Selecting::new(tenant.owner.as_ref(), namespace, &tenant.template, policies)
 }
