@@ -1405,6 +1405,35 @@ async fn a_policy_that_is_edited_and_then_renamed_alone_turns_no_move_back() {
     is_clean(&world);
 }
 
+/// Its Preflight would judge the old policy, which it would keep from being replaced.
+#[tokio::test]
+async fn a_policy_that_is_renamed_before_its_migration_begins_sets_another_one_off() {
+    let closed = AUTO_PRUNES.replace(
+        "mode: Auto",
+        "mode: Auto, window: {notBefore: 2999-01-01T00:00:00Z}",
+    );
+    let (closed, open) = (settings(&closed), settings(AUTO_PRUNES));
+    let (world, plane) = started(&placed(EAST), &[("cutover.yaml", &closed)]).await;
+    let _running = plane.start();
+    plane.push(&[("policy.yaml", &policy("orders", "orders", "west"))]);
+    until("it waits for its window", || phases(&plane) == ["Pending"]).await;
+    plane.push(&[
+        ("policy.yaml", ""),
+        ("next.yaml", &successor("west")),
+        ("cutover.yaml", &open),
+    ]);
+    until("the old policy is gone", || !is_there(&plane, "orders")).await;
+    until("it has ended", || {
+        let mut phases = phases(&plane);
+        phases.sort();
+        phases == ["Aborted", "Completed"]
+    })
+    .await;
+    assert_eq!(named(&plane, "orders-next"), json!(["west"]));
+    assert!(runs(&world, "west", "orders"));
+    is_clean(&world);
+}
+
 /// What was to take the job up is another client's, and gone before the job is across.
 #[tokio::test]
 async fn a_successor_that_is_deleted_elsewhere_takes_nothing_up() {

@@ -462,6 +462,12 @@ impl<'a> Driven<'a> {
         !self.phase().is_terminal() && self.phase() != Phase::Cleanup
     }
 
+    /// Returns whether it has touched anything, or may have. Of one that has ended this is not told.
+    pub fn has_begun(&self) -> bool {
+        let journal = self.migration.pointer("/status/journal");
+        journal.is_some_and(Value::is_object)
+    }
+
     /// Returns whether it counts against the moves that may be under way at once. One that only waits for the policy does not; nor does
     /// one that has touched nothing and goes on when a person says so: whoever lets it begin decides that one more is under way.
     pub fn takes_a_turn(&self) -> bool {

@@ -296,6 +296,11 @@ impl Sync {
         let Ok(Some((name, _))) = by else {
             return Some(driven::LEFT);
         };
+        // Its Preflight would go by the policy that leaves, and hold the other one back.
+        let has_touched_nothing = driven.is_under_way() && !driven.has_begun();
+        if *name != driven.policy && has_touched_nothing {
+            return Some(driven::LEFT);
+        }
         let policy = match self.placed.objects.get(&name.key()) {
             Some(entry) => entry.value(),
             None => self.live_policy(&name.key()).await?,
