@@ -16,7 +16,7 @@ use super::selected::{Labels, Selected, labels};
 use crate::api::{self, MigrationSpec, MigrationStatus, Phase, ShiftPhase, WorkloadRef, claim_name};
 use crate::manifest::{Entry, ObjectMap};
 use cutover_karmada::ResourceSelector;
-use cutover_karmada::name::ObjectKey;
+use cutover_karmada::name::{Gvk, ObjectKey};
 
 /// What the control plane says, as far as it matters here. A cache is good enough: pins make the rest safe.
 #[derive(Clone, Copy)]
@@ -109,7 +109,10 @@ pub fn held_back(desired: &ObjectMap<Entry>, live: Live<'_>) -> Holding {
             continue;
         }
         let forms: Vec<&Value> = template.as_deref().into_iter().chain(&wanted).collect();
-        let over = policies_over(desired, live, &workload, &forms);
+        let over = policies_over(desired, live, &workload, |policy| match &*forms {
+            [] => may_select(policy, &workload),
+            forms => forms.iter().any(|template| selects(policy, template)),
+        });
         for key in over
             .into_iter()
             .filter(|key| hold.policies == Policies::Held || overrides(&key.kind))
@@ -545,7 +548,7 @@ fn policies_over(
     desired: &ObjectMap<Entry>,
     live: Live<'_>,
     workload: &ObjectKey,
-    forms: &[&Value],
+    selects: impl Fn(&Value) -> bool,
 ) -> Vec<ObjectKey> {
     // A policy of another namespace selects nothing in this one.
     let namespaces = BTreeSet::from([None, workload.namespace.as_deref()]);
@@ -557,12 +560,33 @@ fn policies_over(
         for entry in desired.of_namespace(POLICY_GROUP, kind, namespace) {
             let (wanted, applied) = (entry.value(), (live.object)(&entry.key));
             let mut versions = [Some(&wanted), applied.as_deref()].into_iter().flatten();
-            if versions.any(|policy| forms.iter().any(|template| selects(policy, template))) {
+            if versions.any(&selects) {
                 over.push(entry.key.clone());
             }
         }
     }
     over
+}
+
+/// Returns whether a policy may be about a workload that can't be seen, as where no sync has objects of its kind: labels that it may have,
+/// and the version in which it is written, count as those that are selected.
+fn may_select(policy: &Value, workload: &ObjectKey) -> bool {
+    let of_workload =
+        |namespace: &str| namespace.is_empty() || workload.namespace.as_deref() == Some(namespace);
+    if !of_workload(text(policy, "/metadata/namespace")) {
+        return false;
+    }
+    let Some(selectors) = policy.pointer("/spec/resourceSelectors") else {
+        return overrides(text(policy, "/kind"));
+    };
+    let takes = |selector: &ResourceSelector| {
+        let kind = Gvk::new(&selector.api_version, &selector.kind);
+        (&kind.group, &kind.kind) == (&workload.group, &workload.kind)
+            && of_workload(&selector.namespace)
+            && (selector.name.is_empty() || selector.name == workload.name)
+    };
+    serde_json::from_value::<Vec<ResourceSelector>>(selectors.clone())
+        .is_ok_and(|selectors| selectors.iter().any(takes))
 }
 
 fn overrides(kind: &str) -> bool {

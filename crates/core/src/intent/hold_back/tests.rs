@@ -189,6 +189,32 @@ fn a_template_that_vanished_in_mid_flight_is_not_brought_back() {
     assert_eq!(held, [format!("FlinkDeployment shop/orders by {BY}")]);
 }
 
+/// Another tool applies the template, of a kind that no sync has: nothing watches it.
+#[test]
+fn the_policies_over_a_template_that_cannot_be_seen_wait_for_a_migration_that_has_begun() {
+    let spec = value(MIGRATION)["spec"].clone();
+    let running = with_status(MIGRATION, json!({"phase": "Handoff", "journal": {"spec": spec}}));
+    let migrations = [running];
+    assert_eq!(held(&[POLICIES, MIGRATION], &migrations, &[], false), all());
+    let named = "kind: FlinkDeployment, name: orders}]";
+    for (selector, holds) in [
+        ("kind: FlinkDeployment}]", true),
+        // What labels it has can't be seen.
+        (
+            "kind: FlinkDeployment, labelSelector: {matchLabels: {app: another}}}]",
+            true,
+        ),
+        ("kind: FlinkDeployment, namespace: shop, name: orders}]", true),
+        ("kind: FlinkDeployment, namespace: other}]", false),
+        ("kind: FlinkSessionJob, name: orders}]", false),
+    ] {
+        let policies = POLICIES.replace(named, selector);
+        let held = held(&[&policies, MIGRATION], &migrations, &[], false);
+        let is_held = held.contains(&format!("PropagationPolicy shop/orders by {BY}"));
+        assert_eq!(is_held, holds, "{selector}: {held:?}");
+    }
+}
+
 #[test]
 fn a_migration_holds_until_it_has_ended() {
     for (phase, holds) in [
