@@ -555,6 +555,31 @@ async fn a_policy_that_says_manual_leaves_what_was_agreed_to_a_person() {
     has_moved_by_way_of_west(&world, &plane, "north");
 }
 
+/// The policy names west by the time, and its placement does not come to the workload: what is in the way is said.
+#[tokio::test]
+async fn a_policy_that_becomes_lazy_in_mid_flight_is_named_as_what_the_end_waits_for() {
+    let west = policy("orders", "orders", "west");
+    let lazy = west.replace("spec:", "spec:\n  activationPreference: Lazy");
+    let (world, plane) = overtaken_in_cleanup(|plane, _| plane.push(&[("policy.yaml", &lazy)])).await;
+    let _running = plane.start();
+    until("the policy is in force", || {
+        named(&plane, "orders") == json!(["west"])
+    })
+    .await;
+    until("it says what it waits for", || {
+        let reason = migrations(&plane)[0]["status"]["waitingFor"]["reason"].clone();
+        reason.as_str().is_some_and(|reason| {
+            reason.contains("does not hold west") && reason.contains("activationPreference")
+        })
+    })
+    .await;
+    assert_eq!(phases(&plane), ["Cleanup"]);
+    plane.push(&[("policy.yaml", &west)]);
+    until("it has ended", || phases(&plane) == ["Completed"]).await;
+    assert!(runs(&world, "west", "orders"));
+    is_clean(&world);
+}
+
 /// The policy is in force, and west is lost before the Migration has ended: the job goes back on a person's word, and Git has to follow.
 #[tokio::test]
 async fn a_job_that_is_given_back_after_the_commit_gets_the_policy_that_keeps_it_there() {

@@ -316,7 +316,7 @@ async fn a_plan_says_what_each_kind_of_intent_would_do() {
       nothing is seen now that blocks it
         cordon: east takes nothing new
         FlinkDeployment shop/orders: east → west, stopped with its state first
-        note: Deployment shop/api stays in east: NoTarget: no cluster takes it: north: the policy's placement does not hold north: the scheduler would move the workload back; west: the policy's placement does not hold west: the scheduler would move the workload back (let its policy allow another cluster, free capacity there, or name other clusters in spec.to.clusters)
+        note: Deployment shop/api stays in east: NoTarget: no cluster takes it: north: the placement does not hold north: the scheduler would move the workload back; west: the placement does not hold west: the scheduler would move the workload back (let its policy allow another cluster, free capacity there, or name other clusters in spec.to.clusters)
         note: Deployment shop/web stays in east: ComesBack: its policy wants it in east: it comes back as soon as the cordon is lifted (set keepCordoned: true, taint the cluster yourself, or take the cluster out of its policy)
     ");
     assert_eq!(

@@ -268,7 +268,7 @@ async fn a_policy_of_two_workloads_waits_for_both_of_their_migrations() {
             .is_some_and(|reason| reason.contains(what))
     };
     until("orders waits for its policy", || {
-        phase(&plane, "orders") == "Cleanup" && waits("orders", "the policy's placement does not hold west")
+        phase(&plane, "orders") == "Cleanup" && waits("orders", "the placement does not hold west")
     })
     .await;
     until("payments waits to be approved", || {

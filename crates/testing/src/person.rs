@@ -89,7 +89,7 @@ fn read(text: &str, found: &mut Vec<WayOut>) {
     if let Some(cluster) = before(text, " has the taint ") {
         found.push(WayOut::Untaint(cluster));
     }
-    if let Some(cluster) = after(text, "the policy's placement does not hold ") {
+    if let Some(cluster) = after(text, "the placement does not hold ") {
         found.push(WayOut::Allow(cluster));
     }
     for told in ["a person must delete it in ", "a person must remove the copy in "] {

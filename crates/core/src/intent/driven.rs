@@ -268,7 +268,16 @@ pub fn goes_first(
         return Err(told);
     }
     let is_held = |refusal: Refusal| refusal.losses.iter().any(|loss| is_moved(&loss.workload));
-    Ok(then.judge(&write(wanted), accepted).is_err_and(is_held))
+    let goes_first = then.judge(&write(wanted), accepted).is_err_and(is_held);
+    let is_there = |tenant: &Tenant| tenant.binding.spec.placement.as_ref() == Some(&agreed.placement);
+    let mut waiting = ground.tenants.iter().filter(|tenant| waits(tenant));
+    if goes_first && agreed.activation_preference.is_some() && !waiting.all(is_there) {
+        return Err(format!(
+            "{policy} is lazy, and the placement would reach the workload only when its template changes: take \
+             activationPreference off it"
+        ));
+    }
+    Ok(goes_first)
 }
 
 /// Returns whether a change of a policy sets off the Migration of a workload: the workload's annotation counts before the
@@ -462,7 +471,7 @@ impl<'a> Driven<'a> {
         !self.phase().is_terminal() && self.phase() != Phase::Cleanup
     }
 
-    /// Returns whether it has touched anything, or may have. Of one that has ended this is not told.
+    /// Returns whether it has touched anything, or may have. One that has ended need not say it any more.
     pub fn has_begun(&self) -> bool {
         let journal = self.migration.pointer("/status/journal");
         journal.is_some_and(Value::is_object)

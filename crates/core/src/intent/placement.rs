@@ -37,7 +37,7 @@ pub(super) fn keeps_target(
     let Some(term) = term else {
         return Err(Finding::new(
             "PlacementExcludesTarget",
-            format!("none of the policy's clusterAffinities holds {to}"),
+            format!("none of the placement's clusterAffinities holds {to}"),
             format!("add {to} to one of them: in the same push, if you like"),
         ));
     };
@@ -75,14 +75,14 @@ fn affinity_keeps(
     if !clusters.get(to).iter().any(fits) {
         return Err(Finding::new(
             "PlacementExcludesTarget",
-            format!("the policy's placement does not hold {to}: the scheduler would move the workload back"),
+            format!("the placement does not hold {to}: the scheduler would move the workload back"),
             format!("add {to} to the policy's clusterAffinity: in the same push, if you like"),
         ));
     }
     if placement.divides_by_static_weights() {
         return Err(Finding::new(
             "StaticWeights",
-            "the policy divides replicas by static weights: the next scale would spread the workload over all of them",
+            "the placement divides replicas by static weights: the next scale would spread the workload over all of them",
             "use replicaDivisionPreference: Aggregated",
         ));
     }
@@ -93,7 +93,7 @@ fn affinity_keeps(
     if !placement.aggregates() && !one_group && candidates > 1 {
         return Err(Finding::new(
             "Spreads",
-            "the policy spreads the workload over every cluster that fits: both would run it",
+            "the placement spreads the workload over every cluster that fits: both would run it",
             "add spreadConstraints: [{spreadByField: cluster, maxGroups: 1}] to the policy",
         ));
     }

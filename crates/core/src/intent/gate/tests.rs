@@ -491,6 +491,25 @@ fn what_was_agreed_goes_nowhere_where_it_would_cost_another_workload_its_state()
     assert_eq!(goes_first(&moved, &["west"], &["north"]), Ok(true));
 }
 
+/// It would reach the workload with the next change of the template, which waits for the Migration.
+#[test]
+fn what_was_agreed_goes_nowhere_by_a_lazy_policy() {
+    let mut moved = moved_to_west();
+    let lazy = |clusters: &[&str]| {
+        let mut spec = policy_of_all(clusters);
+        spec.activation_preference = Some("Lazy".to_owned());
+        spec
+    };
+    let specs = (&lazy(&["west"]), &lazy(&["north"]));
+    let goes_first =
+        |ground: &Ground| driven::goes_first(ground, &policy_name("orders"), specs, None, &[workload()]);
+    let why = goes_first(&moved).unwrap_err();
+    assert!(why.contains("take activationPreference off it"), "{why}");
+    // The binding has it already.
+    moved.tenants[0].binding.spec.placement = Some(policy_of_all(&["west"]).placement);
+    assert_eq!(goes_first(&moved), Ok(true));
+}
+
 #[test]
 fn nothing_is_said_of_what_is_placed_so_already() {
     // The scheduler has yet to look: it isn't this write that moves it.

@@ -212,7 +212,8 @@ impl Operation<'_> {
                 Err(Interrupt::Requeue)
             }
             Err(finding) => Err(Interrupt::Wait(format!(
-                "{keep} to be kept once scheduling is resumed (it stays suspended until then): {}",
+                "{keep} to be kept once scheduling is resumed (it stays suspended until then): {}; the placement is that of its binding, \
+                 to which a lazy policy brings another one only without activationPreference or with a change of the template",
                 finding.message
             ))),
         }
