@@ -4,6 +4,7 @@
 //! this one is in, and are left out where there is none.
 
 mod generate;
+mod kinds;
 mod round_trip;
 mod shapes;
 mod written;
