@@ -63,12 +63,22 @@ fn spec(kind: &Kind) -> String {
              edges: [{{from: in, to: out}}]}}"
         ),
         "MonoVertex" => format!("{{lifecycle: {{}}, source: {topic}, sink: {{log: {{}}}}}}"),
+        "StatefulSet" => scaled(""),
+        "Rollout" => scaled(", strategy: {canary: {}}"),
         other => panic!("{other}"),
     }
 }
 
 fn training(replicas: &str, role: &str) -> String {
     format!("{{runPolicy: {{}}, {replicas}: {{{role}: {{replicas: 1, template: {{spec: {CONTAINER}}}}}}}}}")
+}
+
+/// The spec of what is held by its replicas.
+fn scaled(more: &str) -> String {
+    format!(
+        "{{replicas: 2, selector: {{matchLabels: {{workload: train}}}}, template: {{metadata: {{labels: {{workload: train}}}}, spec: \
+         {{containers: [{{name: main, image: 'train:1', resources: {{requests: {{cpu: 1}}}}}}]}}}}{more}}}"
+    )
 }
 
 pub(crate) fn template(kind: &Kind) -> String {
@@ -189,6 +199,20 @@ impl Needed {
     }
 }
 
+/// Lets every member have the operator of a kind.
+pub(crate) fn operate(world: &World, kind: &'static Kind) {
+    // Those of `apps` are Kubernetes' own.
+    if kind.group != "apps" {
+        let servers = world.members().map(|member| &member.api);
+        for server in servers.chain([world.control_plane()]) {
+            server.install(&kind.definition()).unwrap();
+        }
+    }
+    for member in world.members() {
+        member.simulators(|simulators| simulators.simulate(kind));
+    }
+}
+
 pub(crate) struct Stage {
     pub(crate) world: World,
     pub(crate) plane: Plane,
@@ -221,13 +245,7 @@ impl Stage {
     async fn set_in(options: WorldOptions, kind: &'static Kind, template: &str) -> (Self, &'static str) {
         let world = World::start(options);
         if kind.kind != JOB.kind {
-            let servers = world.members().map(|member| &member.api);
-            for server in servers.chain([world.control_plane()]) {
-                server.install(&kind.definition()).unwrap();
-            }
-            for member in world.members() {
-                member.simulators(|simulators| simulators.simulate(kind));
-            }
+            operate(&world, kind);
         }
         if kind.kind == "Pipeline" {
             BUFFERS.install(&world);

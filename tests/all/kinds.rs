@@ -293,10 +293,10 @@ async fn a_patch_that_would_insert_again_each_time_is_refused() {
     stage.assert_only_in("east");
 }
 
-const SCALED_OBJECTS: Resource = Resource::new("keda.sh", "scaledobjects");
+pub(crate) const SCALED_OBJECTS: Resource = Resource::new("keda.sh", "scaledobjects");
 
 /// What an autoscaler installs, as far as anybody here looks at it.
-fn scaler(group: &str, kind: &str) -> Value {
+pub(crate) fn scaler(group: &str, kind: &str) -> Value {
     let singular = kind.to_lowercase();
     let plural = format!("{singular}s");
     json!({

@@ -1,5 +1,6 @@
 //! Services whose operators say that they have stopped before they have, or that they run when they don't: `RayCluster`, `RayService`,
-//! `KafkaConnect`, and Numaflow's Pipeline and `MonoVertex`, each moved with its operator simulated after its source.
+//! `KafkaConnect`, Numaflow's Pipeline and `MonoVertex`, `StatefulSet` and the Rollout of Argo Rollouts, each moved with its operator
+//! simulated after its source.
 
 use std::collections::BTreeSet;
 use std::time::Duration;
@@ -8,7 +9,8 @@ use cutover::api::Phase;
 use cutover::cluster::{Cluster, Limits};
 use cutover::reconcile;
 use cutover::report::review::Verdict;
-use cutover::sandbox::member::batch::{Kind, OTHERS, SERVICES};
+use cutover::sandbox::api::{Resource, WriteOptions};
+use cutover::sandbox::member::batch::{Kind, OTHERS, SCALED, SERVICES};
 use cutover::sandbox::member::kafka_connect::FAILS;
 use cutover::sandbox::member::pipeline::DRAINS;
 use jiff::Timestamp;
@@ -16,6 +18,7 @@ use serde_json::{Value, json};
 use tokio_util::sync::CancellationToken;
 
 use crate::batch::{BUFFERS, Needed, Stage, migration, template};
+use crate::kinds::{SCALED_OBJECTS, scaler};
 use crate::support::wait::until;
 
 /// What a `KafkaConnect` has its connectors in.
@@ -37,8 +40,9 @@ const RUNTIMES: Needed = Needed {
 };
 
 fn kind(name: &str) -> &'static Kind {
-    let all: &'static [Kind] = &SERVICES;
-    all.iter().find(|kind| kind.kind == name).unwrap()
+    let (services, scaled): (&'static [Kind], &'static [Kind]) = (&SERVICES, &SCALED);
+    let mut all = services.iter().chain(scaled);
+    all.find(|kind| kind.kind == name).unwrap()
 }
 
 fn other(cluster: &str) -> &'static str {
@@ -57,20 +61,71 @@ fn filled(seconds: u32) -> String {
 #[tokio::test]
 async fn a_service_moves_and_its_pods_are_gone_before_it_goes_on_elsewhere() {
     for kind in &SERVICES {
-        let (stage, from) = Stage::set_slowly(kind).await;
-        let operators = format!("operators/{from}");
-        stage.world.faults().lag(&operators, Duration::from_millis(300));
-        let _running = stage.plane.start();
-        stage.plane.push(&[("move.yaml", &migration(kind, from, ""))]);
-        let end = stage.end_of("move").await;
-        assert_eq!(end, Phase::Completed, "{}: {:#}", kind.kind, stage.status());
-        stage.is_clean();
-        let ledger = stage.world.ledger();
-        let verdict = ledger.verdict();
-        assert_eq!(verdict.runs.len(), 2, "{}: {ledger}", kind.kind);
-        assert!(verdict.max_stateless_at_once <= 1, "{}: {ledger}", kind.kind);
-        assert_eq!(stage.running(), [other(from)], "{}", kind.kind);
+        moves_when_its_pods_are_gone(kind).await;
     }
+}
+
+/// Guards `noPods` of Argo's Rollout, whose status no longer counts pods that end. The pods of a `StatefulSet` end one after the other.
+#[tokio::test]
+async fn what_is_held_by_its_replicas_moves_and_its_pods_are_gone_before_it_goes_on_elsewhere() {
+    for kind in &SCALED {
+        moves_when_its_pods_are_gone(kind).await;
+    }
+}
+
+async fn moves_when_its_pods_are_gone(kind: &'static Kind) {
+    let (stage, from) = Stage::set_slowly(kind).await;
+    let operators = format!("operators/{from}");
+    stage.world.faults().lag(&operators, Duration::from_millis(300));
+    let _running = stage.plane.start();
+    stage.plane.push(&[("move.yaml", &migration(kind, from, ""))]);
+    let end = stage.end_of("move").await;
+    assert_eq!(end, Phase::Completed, "{}: {:#}", kind.kind, stage.status());
+    stage.is_clean();
+    let ledger = stage.world.ledger();
+    let verdict = ledger.verdict();
+    assert_eq!(verdict.runs.len(), 2, "{}: {ledger}", kind.kind);
+    assert!(verdict.max_stateless_at_once <= 1, "{}: {ledger}", kind.kind);
+    assert_eq!(stage.running(), [other(from)], "{}", kind.kind);
+}
+
+/// Guards `ScaledFromZero` for what is held by its replicas, whatever its kind: who starts it from none undoes the hold.
+#[tokio::test]
+async fn what_an_autoscaler_starts_from_zero_is_not_moved() {
+    let hpa = json!({
+        "apiVersion": "autoscaling/v2", "kind": "HorizontalPodAutoscaler",
+        "spec": {"minReplicas": 0, "maxReplicas": 5, "scaleTargetRef": target(kind("StatefulSet"))},
+    });
+    let hpas = Resource::new("autoscaling", "horizontalpodautoscalers");
+    is_refused_beside(kind("StatefulSet"), &hpas, hpa).await;
+    let scaled_object = json!({
+        "apiVersion": "keda.sh/v1alpha1", "kind": "ScaledObject",
+        "spec": {"triggers": [], "scaleTargetRef": target(kind("KafkaConnect"))},
+    });
+    is_refused_beside(kind("KafkaConnect"), &SCALED_OBJECTS, scaled_object).await;
+}
+
+fn target(kind: &Kind) -> Value {
+    json!({"apiVersion": kind.api_version(), "kind": kind.kind, "name": "train"})
+}
+
+/// A workload stays where it is, as something in its cluster scales it.
+async fn is_refused_beside(kind: &'static Kind, scalers: &Resource, mut scaler_of_it: Value) {
+    let (stage, from) = Stage::set(kind).await;
+    let member = &stage.world.member(from).api;
+    member.install(&scaler("keda.sh", "ScaledObject")).unwrap();
+    scaler_of_it["metadata"] = json!({"name": "scales", "namespace": "shop"});
+    let writer = WriteOptions::manager("person");
+    member
+        .create(scalers, Some("shop"), scaler_of_it, &writer)
+        .unwrap();
+    let _running = stage.plane.start();
+    stage.plane.push(&[("move.yaml", &migration(kind, from, ""))]);
+    let (end, status) = (stage.end_of("move").await, stage.status());
+    assert_eq!(end, Phase::Failed, "{}: {status:#}", kind.kind);
+    assert_eq!(status["findings"][0]["code"], "ScaledFromZero", "{status:#}");
+    assert_eq!(stage.running(), [from], "{}", kind.kind);
+    stage.is_clean();
 }
 
 /// Guards what each says of a copy that has moved once. `observedWhen` of `RayCluster`: the pin leaves a generation that its operator

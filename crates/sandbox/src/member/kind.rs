@@ -12,6 +12,7 @@ use super::mono_vertex::MonoVertex;
 use super::pipeline::Pipeline;
 use super::ray_cluster::RayCluster;
 use super::ray_service::RayService;
+use super::scaled::{Rollout, StatefulSet};
 use super::{Context, frame};
 
 /// A kind, and who operates it.
@@ -34,6 +35,8 @@ pub enum Operated {
     KafkaConnect,
     Pipeline,
     MonoVertex,
+    StatefulSet,
+    Rollout,
 }
 
 /// Kinds that run until they are stopped; a cluster has their definitions only where they are installed.
@@ -72,6 +75,24 @@ pub const SERVICES: [Kind; 5] = [
         kind: "MonoVertex",
         plural: "monovertices",
         operated: Operated::MonoVertex,
+    },
+];
+
+/// Kinds that are held by their replicas, besides Deployments. Every cluster has the first of them.
+pub const SCALED: [Kind; 2] = [
+    Kind {
+        group: "apps",
+        version: "v1",
+        kind: "StatefulSet",
+        plural: "statefulsets",
+        operated: Operated::StatefulSet,
+    },
+    Kind {
+        group: "argoproj.io",
+        version: "v1alpha1",
+        kind: "Rollout",
+        plural: "rollouts",
+        operated: Operated::Rollout,
     },
 ];
 
@@ -132,5 +153,7 @@ pub async fn run(client: Client, context: Arc<Context>, kind: &'static Kind) {
         Operated::KafkaConnect => frame::run::<KafkaConnect>(client, context, resource, ()).await,
         Operated::Pipeline => frame::run::<Pipeline>(client, context, resource, ()).await,
         Operated::MonoVertex => frame::run::<MonoVertex>(client, context, resource, ()).await,
+        Operated::StatefulSet => frame::run::<StatefulSet>(client, context, resource, ()).await,
+        Operated::Rollout => frame::run::<Rollout>(client, context, resource, ()).await,
     }
 }

@@ -18,6 +18,7 @@ mod pods;
 mod ray_cluster;
 mod ray_service;
 pub mod savepoints;
+mod scaled;
 mod status;
 
 use std::fmt;
