@@ -7,6 +7,7 @@ use kube::api::ApiResource;
 use serde_json::{Value, json};
 
 use super::batch::{Rules, Run};
+use super::counter::Counter;
 use super::kafka_connect::KafkaConnect;
 use super::mono_vertex::MonoVertex;
 use super::pipeline::Pipeline;
@@ -37,6 +38,7 @@ pub enum Operated {
     MonoVertex,
     StatefulSet,
     Rollout,
+    Counter,
 }
 
 /// Kinds that run until they are stopped; a cluster has their definitions only where they are installed.
@@ -95,6 +97,15 @@ pub const SCALED: [Kind; 2] = [
         operated: Operated::Rollout,
     },
 ];
+
+/// The kind of the operator that the page on writing profiles invents.
+pub const COUNTER: Kind = Kind {
+    group: "tally.example.org",
+    version: "v1",
+    kind: "Counter",
+    plural: "counters",
+    operated: Operated::Counter,
+};
 
 impl Kind {
     pub(super) fn resource(&self) -> ApiResource {
@@ -155,5 +166,6 @@ pub async fn run(client: Client, context: Arc<Context>, kind: &'static Kind) {
         Operated::MonoVertex => frame::run::<MonoVertex>(client, context, resource, ()).await,
         Operated::StatefulSet => frame::run::<StatefulSet>(client, context, resource, ()).await,
         Operated::Rollout => frame::run::<Rollout>(client, context, resource, ()).await,
+        Operated::Counter => frame::run::<Counter>(client, context, resource, ()).await,
     }
 }

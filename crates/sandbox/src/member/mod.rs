@@ -6,6 +6,7 @@
 
 pub mod batch;
 mod cache;
+mod counter;
 mod deployment;
 pub mod flink;
 mod frame;
