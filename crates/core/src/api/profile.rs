@@ -60,6 +60,10 @@ pub struct WorkloadProfileSpec {
     /// Fields that may vanish with the pin without restarting the workload; JSON pointers.
     #[serde(default)]
     pub ignored_on_removal: Vec<String>,
+    /// Objects that a template may lack, where the operator takes an empty one for none; JSON pointers. A pin creates those that the
+    /// template lacks before it patches below them. A patch whose parent is missing otherwise is refused.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub optional_parents: Vec<String>,
     /// The operator has seen the current spec.
     pub observed_when: String,
     /// Nothing of this copy runs, and its operator says so.
@@ -101,6 +105,18 @@ impl WorkloadProfileSpec {
     /// Returns whether the handle of that name is a secret.
     pub fn is_secret(&self, handle: &str) -> bool {
         self.capture.iter().any(|rule| rule.secret && rule.name == handle)
+    }
+
+    /// Returns the patches of every list.
+    pub fn patches(&self) -> impl Iterator<Item = &PatchOp> {
+        let lists = [
+            &self.suspend,
+            &self.hold,
+            &self.start,
+            &self.restart,
+            &self.restart_from,
+        ];
+        lists.into_iter().flatten()
     }
 
     /// Returns whether any handle is a secret.

@@ -38,6 +38,7 @@ pub(crate) use mistakes::trees;
 pub use mistakes::{Misfit, Mistake, mistakes, mistakes_of_checks};
 use needs::Need;
 pub use patches::patch_mistakes;
+pub(crate) use patches::{is_item, why_not_created};
 use path::Path;
 pub(crate) use path::{Link, links};
 use pods::pods_of;

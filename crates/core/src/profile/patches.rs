@@ -45,6 +45,13 @@ pub fn patch_mistakes(spec: &WorkloadProfileSpec) -> Vec<Mistake> {
         }
     }
     mistakes.extend(spec.hold.iter().enumerate().filter_map(appended));
+    let parents = spec.optional_parents.iter().enumerate();
+    mistakes.extend(parents.filter_map(|(index, path)| {
+        Some(Mistake {
+            pointer: format!("/spec/optionalParents/{index}"),
+            message: why_not_created(spec, path)?,
+        })
+    }));
     mistakes.extend(selector(spec));
     mistakes
 }
@@ -126,6 +133,35 @@ fn appended((index, patch): (usize, &PatchOp)) -> Option<Mistake> {
         message: "what is appended can't be given the name of its cluster: say at which index it is"
             .to_owned(),
     })
+}
+
+/// Returns why a pin does not create an optional parent where a template lacks it, if so.
+pub(crate) fn why_not_created(spec: &WorkloadProfileSpec, path: &str) -> Option<String> {
+    let has_child = |patch: &PatchOp| child_of(path, &patch.path).is_some();
+    let has_item = |patch: &PatchOp| child_of(path, &patch.path).is_some_and(is_item);
+    if !path.starts_with('/') {
+        return Some(format!("{path:?} is no JSON pointer: one begins with /"));
+    }
+    if path.starts_with("/metadata/") {
+        return Some("labels and annotations need no parent in the template".to_owned());
+    }
+    if !spec.patches().any(has_child) {
+        return Some("no patch is below it".to_owned());
+    }
+    if is_item(path.rsplit('/').next().unwrap_or_default()) || spec.patches().any(has_item) {
+        return Some("a pin creates objects in objects, and no lists or items of them".to_owned());
+    }
+    None
+}
+
+/// Returns what comes after a parent in a path.
+fn child_of<'p>(parent: &str, path: &'p str) -> Option<&'p str> {
+    path.strip_prefix(parent)?.strip_prefix('/')?.split('/').next()
+}
+
+/// Returns whether a step of a path may be an item of a list.
+pub(crate) fn is_item(token: &str) -> bool {
+    token == "-" || token.bytes().all(|b| b.is_ascii_digit())
 }
 
 /// Returns the variables of a patch that have no value when it is written.
@@ -410,6 +446,30 @@ mod tests {
             "{found:?}"
         );
         assert!(append("${name}").is_empty());
+    }
+
+    #[test]
+    fn an_optional_parent_is_an_object_that_something_is_patched_into() {
+        let found = mistakes(|spec| {
+            spec.hold.push(PatchOp::add("/spec/args/-", "--held"));
+            spec.hold.push(PatchOp::add("/spec/items/0/name", "held"));
+            let parents = [
+                "spec.job",
+                "/metadata/labels",
+                "/spec/jobs",
+                "/spec/args",
+                "/spec/items/0",
+                "/spec/job",
+            ];
+            spec.optional_parents = parents.map(str::to_owned).to_vec();
+        });
+        insta::assert_snapshot!(found.join("\n"), @r#"
+        /spec/optionalParents/0: "spec.job" is no JSON pointer: one begins with /
+        /spec/optionalParents/1: labels and annotations need no parent in the template
+        /spec/optionalParents/2: no patch is below it
+        /spec/optionalParents/3: a pin creates objects in objects, and no lists or items of them
+        /spec/optionalParents/4: a pin creates objects in objects, and no lists or items of them
+        "#);
     }
 
     #[test]
