@@ -68,7 +68,7 @@ prop_compose! {
             owner: "Migration shop/a".into(),
             api_version: "flink.apache.org/v1beta1".into(), versions: Arc::default(), kind: "FlinkDeployment".into(),
             workload: "orders".into(), marker,
-            differences: Vec::new(),
+            differences: Vec::new(), created: Vec::new(),
             says: Says::Token(Token { may_run, hold, suspended, suspend, named, carry }),
         }
     }

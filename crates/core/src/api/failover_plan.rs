@@ -651,7 +651,8 @@ impl Intent for FailoverPlan {
 impl FailoverJournal {
     /// Returns the format of what is written by it.
     pub fn format(&self) -> u32 {
-        format::of_attempt(&self.profile, format::patches_of_guests(&self.guests))
+        let guests = format::patches_of_guests(&self.guests);
+        format::of_attempt(&self.profile, guests).max(format::of_pin(&self.pin))
     }
 }
 

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use super::{Differences, PIN_FORMAT, PLAIN_FORMAT, PatchOp, WorkloadProfileSpec};
+use super::{Differences, PARENTS_FORMAT, PIN_FORMAT, PLAIN_FORMAT, PatchOp, PinState, WorkloadProfileSpec};
 
 /// The format of an attempt whose source is recreated for a state handle. An earlier version would start it from an older state.
 const RECREATE_FORMAT: u32 = 3;
@@ -16,20 +16,26 @@ pub(super) fn of_attempt<'p>(
     own: impl IntoIterator<Item = &'p PatchOp>,
 ) -> u32 {
     let by_handle = profile.restart.iter().any(PatchOp::names_a_handle);
+    // An earlier version can't read such a profile.
+    if !profile.optional_parents.is_empty() {
+        return PARENTS_FORMAT;
+    }
     if profile.recreate_for_handle {
         return RECREATE_FORMAT;
     }
     if by_handle || profile.has_secrets() {
         return PIN_FORMAT;
     }
-    let lists = [
-        &profile.hold,
-        &profile.suspend,
-        &profile.start,
-        &profile.restart,
-        &profile.restart_from,
-    ];
-    of_patches(lists.into_iter().flatten().chain(own))
+    of_patches(profile.patches().chain(own))
+}
+
+/// Returns the format of whatever has a pin that is in this state.
+pub(super) fn of_pin(pin: &PinState) -> u32 {
+    if pin.created_fields.is_empty() {
+        PLAIN_FORMAT
+    } else {
+        PARENTS_FORMAT
+    }
 }
 
 /// Returns the format of a claim for the sake of its guests.
@@ -75,7 +81,9 @@ mod tests {
     #[test]
     fn what_every_version_can_go_on_from_is_plain() {
         let all = built_in().unwrap().iter();
-        for builtin in all.filter(|builtin| !builtin.spec.recreate_for_handle) {
+        let is_plain =
+            |spec: &WorkloadProfileSpec| !spec.recreate_for_handle && spec.optional_parents.is_empty();
+        for builtin in all.filter(|builtin| is_plain(&builtin.spec)) {
             let image = PatchOp::add("/spec/image", "orders:2.0");
             assert_eq!(of_attempt(&builtin.spec, [&image]), PLAIN_FORMAT);
         }
@@ -109,6 +117,12 @@ mod tests {
         let mut recreated = flink();
         recreated.recreate_for_handle = true;
         assert_eq!(of_attempt(&recreated, []), RECREATE_FORMAT);
+        recreated.optional_parents = vec!["/spec/flinkConfiguration".to_owned()];
+        assert_eq!(of_attempt(&recreated, []), PARENTS_FORMAT);
+        let mut pin = PinState::default();
+        assert_eq!(of_pin(&pin), PLAIN_FORMAT);
+        pin.creates(vec!["/spec/running".to_owned()]);
+        assert_eq!(of_pin(&pin), PARENTS_FORMAT);
     }
 
     #[test]

@@ -509,7 +509,8 @@ impl Journal {
     /// Returns the format of what is written by it.
     pub fn format(&self) -> u32 {
         let taken_along = self.template_change.iter().flat_map(|change| &change.overlay);
-        format::of_attempt(&self.profile, self.spec.changes.patches.iter().chain(taken_along))
+        let own = self.spec.changes.patches.iter().chain(taken_along);
+        format::of_attempt(&self.profile, own).max(format::of_pin(&self.pin))
     }
 
     /// Returns the journal of an attempt of which nothing is known yet but what it is about.
@@ -575,7 +576,7 @@ impl Journal {
         });
         Self {
             lender: self.lender.clone(),
-            pin: self.pin,
+            pin: self.pin.clone().with(|pin| pin.created_fields.clear()),
             writer: self.writer.clone(),
             clusters: self.clusters.clone(),
             fence: Fence {

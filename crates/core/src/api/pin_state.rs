@@ -9,7 +9,7 @@ use super::common::is_zero;
 use cutover_karmada::name::ClusterName;
 
 /// How far a pin is. The sequence makes the marker: whatever was proved under an earlier one is proved no more.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct PinState {
     /// The sequence of the pin that is or will be written.
@@ -26,6 +26,9 @@ pub struct PinState {
     /// The pin is being taken off: the claim says that no marker is to be expected.
     #[serde(default)]
     pub unpinning: bool,
+    /// What the template lacks for the patches of the pin, which creates it: JSON pointers.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub created_fields: Vec<String>,
 }
 
 impl Default for PinState {
@@ -37,11 +40,20 @@ impl Default for PinState {
             repairing: false,
             resent: 0,
             unpinning: false,
+            created_fields: Vec::new(),
         }
     }
 }
 
 impl PinState {
+    /// No pin was written yet, and the first one creates this.
+    pub fn creating(created_fields: Vec<String>) -> Self {
+        Self {
+            created_fields,
+            ..Self::default()
+        }
+    }
+
     /// The pin says something else from now on, or proves nothing any more.
     pub const fn renew(&mut self) {
         self.seq += 1;
@@ -58,6 +70,16 @@ impl PinState {
     pub const fn repair(&mut self) {
         self.renew();
         self.repairing = true;
+    }
+
+    /// The pin creates this from now on, under another sequence. Returns whether it created something else until now.
+    pub fn creates(&mut self, created: Vec<String>) -> bool {
+        if self.created_fields == created {
+            return false;
+        }
+        self.created_fields = created;
+        self.renew();
+        true
     }
 
     /// The pin was seen to say what it shall.

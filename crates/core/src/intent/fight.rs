@@ -9,8 +9,8 @@ use serde_json::Value;
 
 use super::control_plane::Overrides;
 use super::effect::segment;
-use super::pin::Pin;
-use crate::api::{MARKER_ANNOTATION, PatchOp};
+use super::pin::{Pin, lacking};
+use crate::api::{Finding, MARKER_ANNOTATION, PatchOp, WorkloadProfileSpec};
 use cutover_karmada::name::ClusterName;
 use cutover_karmada::overrides::{self, Match, OverrideError, PolicyName};
 use cutover_karmada::{Cluster, ClusterOverridePolicy, ClusterOverridePolicySpec, OverridePolicy};
@@ -120,6 +120,46 @@ fn undone(
     None
 }
 
+/// The code of what [`overwritten`] finds.
+pub const OVERWRITTEN: &str = "ParentOverwritten";
+
+/// Finds an override policy that sets, in some cluster, what a pin creates because the template lacks it: the pin would take that away.
+///
+/// `pin`: its namespace and name.
+pub fn overwritten(
+    template: &Value,
+    profile: &WorkloadProfileSpec,
+    clusters: &BTreeMap<ClusterName, Cluster>,
+    all: &Overrides,
+    pin: (Option<&str>, &str),
+) -> Option<Finding> {
+    let mut created = lacking(template, profile);
+    created.retain(|path| profile.optional_parents.contains(path));
+    if created.is_empty() {
+        return None;
+    }
+    let (cluster_wide, namespaced) = others(all, pin.0, pin.1);
+    clusters.iter().find_map(|(name, cluster)| {
+        let mut manifest = template.clone();
+        for rule in overrides::matching(template, cluster, &cluster_wide, &namespaced) {
+            // One that can't be applied keeps everything from the cluster.
+            overrides::apply(&mut manifest, cluster, std::slice::from_ref(&rule)).ok()?;
+            let set = created.iter().find(|path| manifest.pointer(path).is_some());
+            if let Some(path) = set {
+                return Some(Finding::new(
+                    OVERWRITTEN,
+                    format!(
+                        "{} sets {path} in {name}: the template lacks it, so a pin creates it, and would overwrite that",
+                        rule.policy
+                    ),
+                    "add it to the template, empty if need be",
+                ));
+            }
+        }
+        None
+    })
+}
+
 fn as_wide(policy: &OverridePolicy) -> ClusterOverridePolicy {
     ClusterOverridePolicy {
         metadata: policy.metadata.clone(),
@@ -195,12 +235,13 @@ pub fn with_pin(
 }
 
 /// Returns whether two manifests differ in anything but what is ignored, and the marker of a pin. Other annotations count: operators
-/// go by some.
+/// go by some. What is empty without the ignored counts as ignored: a pin creates what a template lacks for a patch.
 pub(super) fn differ(mut one: Value, mut other: Value, ignored: &[String]) -> bool {
     let marker = format!("/metadata/annotations/{}", segment(MARKER_ANNOTATION));
     for manifest in [&mut one, &mut other] {
         for pointer in ignored {
             remove(manifest, pointer);
+            remove_empty_parents(manifest, pointer);
         }
         remove(manifest, &marker);
         // What a pin adds to a template without any leaves none as well.
@@ -212,6 +253,19 @@ pub(super) fn differ(mut one: Value, mut other: Value, ignored: &[String]) -> bo
         }
     }
     one != other
+}
+
+/// Whatever stands at the top of an object, such as `spec`, stays.
+fn remove_empty_parents(manifest: &mut Value, pointer: &str) {
+    let mut parent = pointer;
+    while let Some((above, _)) = parent.rsplit_once('/') {
+        parent = above;
+        let is_kept = |there: &Value| there.as_object().is_none_or(|fields| !fields.is_empty());
+        if parent.matches('/').count() < 2 || manifest.pointer(parent).is_some_and(is_kept) {
+            return;
+        }
+        remove(manifest, parent);
+    }
 }
 
 fn remove(manifest: &mut Value, pointer: &str) {
@@ -243,6 +297,7 @@ mod tests {
             workload: "orders".into(),
             marker: "uid.1.1".into(),
             differences: Vec::new(),
+            created: Vec::new(),
             says: Says::Token(Token {
                 may_run,
                 hold: vec![PatchOp::add("/spec/job/state", "suspended")],
@@ -302,6 +357,75 @@ mod tests {
         assert!(differ(paused.clone(), bare.clone(), &[]));
         let ignored = ["/metadata/annotations/example.org~1paused".to_owned()];
         assert!(!differ(paused, bare, &ignored));
+    }
+
+    #[test]
+    fn a_parent_that_was_created_for_what_is_ignored_goes_with_it_and_with_more_in_it_matters() {
+        let ignored = ["/spec/runPolicy/suspend".to_owned()];
+        let with = |run_policy: Value| json!({"spec": {"runPolicy": run_policy}});
+        let bare = json!({"spec": {}});
+        assert!(!differ(with(json!({"suspend": false})), bare.clone(), &ignored));
+        assert!(!differ(
+            with(json!({"suspend": false})),
+            with(json!({})),
+            &ignored
+        ));
+        let more = with(json!({"suspend": false, "cleanPodPolicy": "All"}));
+        assert!(differ(more.clone(), bare.clone(), &ignored));
+        assert!(differ(more, with(json!({})), &ignored));
+        assert!(differ(with(json!({"suspend": false})), bare.clone(), &[]));
+        // What else is empty may mean something.
+        let standby = json!({"spec": {"standby": {}}});
+        assert!(differ(standby, bare, &ignored));
+    }
+
+    #[test]
+    fn what_another_policy_sets_where_a_pin_would_create_it_is_found() {
+        let profile = WorkloadProfileSpec {
+            optional_parents: vec!["/spec/ha".to_owned()],
+            hold: vec![PatchOp::add("/spec/ha/held", true)],
+            ..crate::profile::built_in().unwrap()[0].spec.clone()
+        };
+        let template = |spec: Value| {
+            json!({
+                "apiVersion": "flink.apache.org/v1beta1", "kind": "FlinkDeployment",
+                "metadata": {"namespace": "shop", "name": "orders"}, "spec": spec,
+            })
+        };
+        let mut sets = policy("ha", "orders", "west", "/spec/ha", "on");
+        let plain = &mut sets.spec.override_rules[0].overriders.plaintext[0];
+        plain.operator = cutover_karmada::Operator::Add;
+        let all = Overrides {
+            namespaced: vec![sets].into(),
+            ..Overrides::default()
+        };
+        let found = |template: Value, clusters: &[&str], pin: &str| {
+            let clusters = clusters.iter().map(|name| {
+                let cluster = Cluster::new(*name, ClusterSpec::default());
+                (ClusterName::from(*name), cluster)
+            });
+            overwritten(
+                &template,
+                &profile,
+                &clusters.collect(),
+                &all,
+                (Some("shop"), pin),
+            )
+        };
+        let message = found(template(json!({})), &["east", "west"], "zzzz")
+            .unwrap()
+            .message;
+        assert!(
+            message.starts_with("OverridePolicy shop/ha sets /spec/ha in west:"),
+            "{message}"
+        );
+        assert_eq!(found(template(json!({})), &["east"], "zzzz"), None);
+        assert_eq!(found(template(json!({"ha": {}})), &["west"], "zzzz"), None);
+        assert_eq!(
+            found(template(json!({})), &["west"], "ha"),
+            None,
+            "the pin itself"
+        );
     }
 
     #[test]

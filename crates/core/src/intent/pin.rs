@@ -6,6 +6,7 @@
 
 mod named;
 mod overriders;
+mod parents;
 mod place;
 mod trial;
 mod write;
@@ -16,8 +17,9 @@ use std::fmt;
 use std::sync::Arc;
 
 pub use named::{Holds, Named};
+pub use parents::lacking;
 pub(super) use place::besides;
-pub use place::{lists_of, unfit};
+pub use place::unfit;
 pub use trial::{Failed, HERE, Role, has_to_stay, trial};
 pub use write::{Authority, PinWrite, Unauthorized};
 
@@ -98,6 +100,17 @@ impl Place {
         match self {
             Self::AllBut(others) => !others.contains(cluster),
             Self::Only(these) => these.contains(cluster),
+        }
+    }
+
+    /// Returns whether every cluster of another place is in this one.
+    fn covers(&self, other: &Self) -> bool {
+        match (self, other) {
+            (Self::AllBut(left_out), Self::AllBut(others)) => {
+                left_out.iter().all(|cluster| others.contains(cluster))
+            }
+            (Self::Only(_), Self::AllBut(_)) => false,
+            (_, Self::Only(these)) => these.iter().all(|cluster| self.contains(cluster)),
         }
     }
 
@@ -270,6 +283,8 @@ pub struct Pin {
     pub marker: String,
     /// What guests of the workload change of what runs. It comes first: whatever it says, who is held stays held.
     pub differences: Vec<Rule>,
+    /// What the template lacks for the patches by which it says who may run the workload: see [`lacking`].
+    pub created: Vec<String>,
     pub says: Says,
 }
 
@@ -303,9 +318,13 @@ impl Pin {
         }
     }
 
-    /// Compiles the rules: what it says, and the marker everywhere.
+    /// Compiles the rules: what it says, after what it creates for that, and the marker everywhere.
     pub fn spec(&self) -> OverrideSpec {
-        let mut rules = compiled(self.rules().iter());
+        let mut rules = compiled(self.differences.iter());
+        rules.extend(match &self.says {
+            Says::Token(token) => compiled(parents::creating(token.rules(), &self.created).iter()),
+            Says::Differences(said) => compiled(said.iter()),
+        });
         rules.push(marks(&self.marker));
         OverrideSpec {
             resource_selectors: self.selectors(),
@@ -382,6 +401,16 @@ impl Pin {
                 .iter()
                 .flatten()
                 .any(|(key, value)| key == meta::DELETION_PROTECTED && value == meta::PROTECTED_ALWAYS)
+    }
+
+    /// Returns whether a policy says what this pin says, whatever the template lacked when each was written. What is created for a patch
+    /// lets nobody run.
+    pub fn is_written_but_for_what_it_creates(&self, policy: &OverridePolicy) -> bool {
+        let reworded = || Self {
+            created: parents::created_by(policy, &self.says.rules()),
+            ..self.clone()
+        };
+        self.is_written_as(policy) || reworded().is_written_as(policy)
     }
 
     /// Returns whether a policy says what this pin says as an earlier version wrote it: Karmada may not be able to apply that to a

@@ -20,6 +20,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use jiff::{SignedDuration, Timestamp};
+use serde_json::Value;
 
 use super::control_plane::Overrides;
 use super::effect::{Effect, Exactly};
@@ -27,8 +28,8 @@ use super::fight::{self, How};
 use super::pin::{self, Authority, Pin, PinWrite, Says};
 use super::seen::{NotKnown, Seen};
 use crate::api::{
-    Claim, ClaimOwner, ClaimSpec, Differences, Finding, MARKER_ANNOTATION, PinState, WaitingFor, claim_name,
-    format_of_guests,
+    Claim, ClaimOwner, ClaimSpec, Differences, Finding, MARKER_ANNOTATION, PinState, WaitingFor,
+    WorkloadProfileSpec, claim_name, format_of_guests,
 };
 use cutover_karmada::name::{ClusterName, ObjectKey};
 use cutover_karmada::{Cluster, OverridePolicy, ResourceBinding, Work};
@@ -232,8 +233,29 @@ impl<'a> Custody<'a> {
             workload: self.workload.name.clone(),
             marker: self.marker(state),
             differences: Vec::new(),
+            created: state.created_fields.clone(),
             says,
         })
+    }
+
+    /// The pin creates what the template lacks now: the journal says so first, under another sequence. A template that isn't known, or
+    /// isn't there any more, changes nothing. What another client did to the pin is repaired first.
+    pub fn fits(
+        &self,
+        pin: &Pin,
+        template: &Seen<Option<Value>>,
+        profile: &WorkloadProfileSpec,
+        state: &mut PinState,
+    ) -> Result<(), Due> {
+        let is_ours = self
+            .standing(pin, state)
+            .is_ok_and(|standing| standing != Standing::Tampered);
+        match template.get() {
+            Ok(Some(template)) if is_ours && state.creates(pin::lacking(template, profile)) => {
+                Err(Due::Again)
+            }
+            _ => Ok(()),
+        }
     }
 
     /// Compares the pin that was read with the one that is to be.
@@ -380,7 +402,7 @@ pub fn claimed(workload: &ObjectKey) -> String {
 /// doesn't come.
 pub fn is_effective(
     pin: &Pin,
-    template: &serde_json::Value,
+    template: &Value,
     clusters: &BTreeMap<ClusterName, Cluster>,
     overrides: &Overrides,
 ) -> Result<(), Due> {

@@ -101,7 +101,7 @@ pub fn holds_everybody(live: &OverridePolicy, pin: &Pin) -> bool {
         marker: under.to_owned(),
         ..pin.clone()
     };
-    nobody.is_written_as(live)
+    nobody.is_written_but_for_what_it_creates(live)
 }
 
 /// Returns whether a pin of an intent lets that cluster run already, whatever else it says: what guests say everywhere but there
@@ -127,6 +127,6 @@ pub fn says_the_same(pin: &Pin, live: Option<&OverridePolicy>) -> bool {
             marker: marker.to_owned(),
             ..pin.clone()
         };
-        renewed.is_written_as(live)
+        renewed.is_written_but_for_what_it_creates(live)
     })
 }

@@ -12,7 +12,7 @@ use crate::intent::binding::binding_findings;
 use crate::intent::custody;
 use crate::intent::effect::Effect;
 use crate::intent::fence::identify;
-use crate::intent::fight::change_matters;
+use crate::intent::fight::{change_matters, overwritten};
 use crate::intent::misfits;
 use crate::intent::other_managers::account;
 use crate::intent::pin::{self, Says};
@@ -67,6 +67,7 @@ impl Operation<'_> {
             return Err(Interrupt::Wait(format!("the binding has no label {label} yet")));
         };
         let pods = compiled.pod_selector(template)?;
+        let created_fields = pin::lacking(template, &profile);
         let identity = self.identity(&writer)?;
         let claim = self.around().plane.claim.get()?.as_ref();
         let own_claim = claim.filter(|claim| claim.spec.owner.uid == self.input.uid);
@@ -77,7 +78,7 @@ impl Operation<'_> {
             binding: id,
             template_uid: uid(template),
             round: self.status.rounds,
-            pin: PinState::default(),
+            pin: PinState::creating(created_fields),
             identities: identity
                 .into_iter()
                 .map(|identity| (writer.clone(), identity))
@@ -156,6 +157,13 @@ impl Operation<'_> {
         }
         findings.extend(self.asked_findings(&profile));
         findings.extend(template_findings(template, &compiled)?);
+        let (clusters, all) = (
+            self.around().plane.clusters.get()?,
+            self.around().plane.overrides.get()?,
+        );
+        let name = pin::name(self.workload());
+        let place = (self.workload().namespace.as_deref(), name.as_str());
+        findings.extend(overwritten(template, &profile, clusters, all, place));
         if !findings.is_empty() {
             return Err(Interrupt::Fail(findings));
         }
@@ -393,7 +401,7 @@ fn template_findings(template: &Value, profile: &Profile) -> Result<Vec<Finding>
         let hint = hint.unwrap_or_else(|| "fix the template".to_owned());
         Finding::new("TemplateUnfit", unmet.message.clone(), hint)
     });
-    let unfit = pin::unfit(template, pin::lists_of(profile.spec(), &[]));
+    let unfit = pin::unfit(template, profile.spec(), &[]);
     Ok(unmet.chain(unfit).collect())
 }
 

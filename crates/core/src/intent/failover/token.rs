@@ -3,6 +3,7 @@
 use super::{Interrupt, Operation, PATIENCE, Phase, guests, question};
 use crate::api::{ClaimOwner, FailoverGate, Finding, PatchOp};
 use crate::intent::custody::{self, Custody, Gives, Granted, Patience, Standing, Terms, Unmarked};
+use crate::intent::fight;
 use crate::intent::pin::{Holds, Pin, Says, Token, Writer, besides};
 use crate::intent::proof::{Inert, NotProved, Sole};
 use crate::profile::{Action, Site, Variables};
@@ -80,6 +81,7 @@ impl<'a> Operation<'a> {
     /// The pin says what the journal says. One that was lost or edited is repaired under a new sequence.
     pub(super) fn pin(&mut self) -> Result<(), Interrupt> {
         let pin = self.compile()?;
+        self.fits(&pin)?;
         self.check_effective(&pin)?;
         let custody = self.custody()?;
         match custody.standing(&pin, &self.journal()?.pin)? {
@@ -96,6 +98,12 @@ impl<'a> Operation<'a> {
         }
         let granted = self.authority(&pin)?;
         Err(custody.write(&pin, granted.authority()).into())
+    }
+
+    fn fits(&mut self, pin: &Pin) -> Result<(), Interrupt> {
+        let (custody, template) = (self.custody()?, &self.around().plane.template);
+        let journal = self.journal_mut()?;
+        Ok(custody.fits(pin, template, &journal.profile, &mut journal.pin)?)
     }
 
     /// Returns whether the pin lets a cluster run that may not run yet.
@@ -320,7 +328,7 @@ impl<'a> Operation<'a> {
             differences: Vec::new(),
             ..pin.clone()
         };
-        let fights = crate::intent::fight::fights(&guard, template, clusters, all);
+        let fights = fight::fights(&guard, template, clusters, all);
         match fights.first() {
             None => self.untell("OverrideFight"),
             Some(fight) => {
@@ -331,6 +339,12 @@ impl<'a> Operation<'a> {
                 );
                 self.tell(finding)?;
             }
+        }
+        let place = (pin.namespace.as_deref(), pin.name.as_str());
+        let overwritten = fight::overwritten(template, &self.journal()?.profile, clusters, all, place);
+        match overwritten {
+            None => self.untell(fight::OVERWRITTEN),
+            Some(finding) => self.tell(finding)?,
         }
         Ok(())
     }

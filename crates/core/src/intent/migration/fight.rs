@@ -8,7 +8,7 @@ use serde_json::Value;
 
 use super::{Interrupt, Operation, Phase, go_back};
 use crate::api::{Finding, Strategy, WorkloadProfileSpec};
-use crate::intent::fight::{Fight, HINT, How, fights};
+use crate::intent::fight::{Fight, HINT, How, fights, overwritten};
 use crate::intent::pin::{self, Pin, Says, Token, Writer};
 use cutover_karmada::name::ClusterName;
 
@@ -53,6 +53,7 @@ impl Operation<'_> {
             workload: workload.name.clone(),
             marker: pin::marker(self.input.uid, self.status.common.attempt, 1),
             differences: Vec::new(),
+            created: pin::lacking(template, profile),
             says: Says::Token(token.clone()),
         };
         // Variables are still to be filled in: whether they arrive doesn't depend on it.
@@ -80,6 +81,21 @@ impl Operation<'_> {
             }
         }
         Ok(findings)
+    }
+
+    /// Returns what the pins of a migration would take from the policy of another.
+    pub(super) fn overwritten_finding(
+        &self,
+        template: &Value,
+        profile: &WorkloadProfileSpec,
+    ) -> Result<Option<Finding>, Interrupt> {
+        let (clusters, all) = (
+            self.snapshot().plane.clusters.get()?,
+            self.snapshot().plane.overrides.get()?,
+        );
+        let name = pin::name(self.workload());
+        let place = (self.workload().namespace.as_deref(), name.as_str());
+        Ok(overwritten(template, profile, clusters, all, place))
     }
 
     /// Nothing is built on a pin that somebody undoes. What has a copy by now may have been let go by that: then only the way

@@ -17,13 +17,15 @@ use super::other_managers::fingerprint;
 use super::token::UNSEEN;
 use super::{Interrupt, Next, Operation, Phase};
 use crate::api::{
-    BindingId, ClaimOwner, Fact, Finding, Journal, StepRecord, TemplateChange, WaitCode, WorkloadProfile,
+    BindingId, ClaimOwner, Fact, Finding, Journal, PinState, StepRecord, TemplateChange, WaitCode,
+    WorkloadProfile,
 };
 use crate::intent::binding::binding_findings;
 use crate::intent::effect::{Effect, overlay};
 use crate::intent::fence::{affinity_in_use, identify};
 use crate::intent::misfits;
 use crate::intent::operation::window_ended;
+use crate::intent::pin;
 use crate::intent::placement::keeps_target;
 use crate::intent::proof::{Facts, Healthy};
 use crate::intent::record::digest;
@@ -118,6 +120,7 @@ impl Operation<'_> {
         let starts = self.starts_in(&source, &compiled).into_iter();
         self.status.source = Some(source.clone());
         self.status.journal = Some(Journal {
+            pin: PinState::creating(pin::lacking(template, compiled.spec())),
             starts: starts.map(|starts| (source.clone(), starts)).collect(),
             handle_before,
             template_change,

@@ -18,6 +18,7 @@ impl Operation<'_> {
         profile: &WorkloadProfileSpec,
     ) -> Result<Vec<Finding>, Interrupt> {
         let mut findings = self.fight_findings(template, source, profile)?;
+        findings.extend(self.overwritten_finding(template, profile)?);
         match self.scaler_findings(profile) {
             // A source that can't be seen is waited for next, which a person can end.
             Err(_) if self.unseen(source)?.is_some() => {}

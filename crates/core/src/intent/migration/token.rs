@@ -170,6 +170,7 @@ impl<'a> Operation<'a> {
     /// of the old one prove nothing any more; where that would name a writer beside other copies, it isn't repaired blindly.
     pub(super) fn pin(&mut self) -> Result<(), Interrupt> {
         let pin = self.compile()?;
+        self.fits(&pin)?;
         self.check_effective(&pin)?;
         let custody = self.custody();
         match custody.standing(&pin, &self.journal()?.pin)? {
@@ -186,6 +187,12 @@ impl<'a> Operation<'a> {
         }
         let granted = self.authority(&pin)?;
         Err(custody.write(&pin, granted.authority()).into())
+    }
+
+    fn fits(&mut self, pin: &Pin) -> Result<(), Interrupt> {
+        let (custody, template) = (self.custody(), &self.snapshot().plane.template);
+        let journal = self.journal_mut()?;
+        Ok(custody.fits(pin, template, &journal.profile, &mut journal.pin)?)
     }
 
     /// Returns whether nothing has to be looked at before everybody is held: the source has been told to stop already, or there is

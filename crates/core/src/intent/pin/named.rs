@@ -136,6 +136,7 @@ mod tests {
             workload: "orders".into(),
             marker: marker("uid", 1, 2),
             differences: Vec::new(),
+            created: Vec::new(),
             says: Says::Token(Token {
                 may_run,
                 hold,

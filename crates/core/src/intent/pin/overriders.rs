@@ -2,8 +2,8 @@
 //!
 //! A plaintext overrider needs the parent of its path, and what it removes. Labels and annotations have overriders of their own, which
 //! make the mapping where a template has none, and remove what isn't there without an error (Karmada 1.18,
-//! pkg/util/overridemanager/labelannotationoverrider.go). They overwrite nothing that a template gets later. No other parent can be made
-//! so: an override policy has no condition, and whoever adds a whole mapping overwrites the template's.
+//! pkg/util/overridemanager/labelannotationoverrider.go). They overwrite nothing that a template gets later. What other patches need is
+//! created by the pin, as long as the template lacks it: see [`super::parents`].
 
 use serde_json::{Value, json};
 

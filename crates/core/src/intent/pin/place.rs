@@ -7,6 +7,8 @@ use std::collections::BTreeMap;
 use serde_json::Value;
 
 use super::overriders::{keeps_plain, overriders};
+use super::parents::{creating, lacking};
+use super::{Place, Rule};
 use crate::api::{Finding, PatchOp, WorkloadProfileSpec};
 use cutover_karmada::overrides::apply_overriders;
 
@@ -15,12 +17,11 @@ type Rules<'p> = Vec<Vec<&'p PatchOp>>;
 
 /// Returns the patches that copies get by a profile and with what an intent changes, for each way in which a copy is held, stopped or
 /// started.
-pub fn lists_of<'p>(profile: &'p WorkloadProfileSpec, changes: &'p [PatchOp]) -> Vec<Rules<'p>> {
+fn lists_of<'p>(profile: &'p WorkloadProfileSpec, changes: &'p [PatchOp]) -> Vec<Rules<'p>> {
     let all = |list: &'p [PatchOp]| list.iter().collect::<Vec<_>>();
     let again = |list: &'p [PatchOp]| besides(all(&profile.start), all(list));
     vec![
         vec![all(&profile.hold), all(&profile.suspend)],
-        vec![all(changes)],
         vec![changes.iter().chain(&profile.start).collect()],
         vec![all(&profile.restart)],
         vec![again(&profile.restart)],
@@ -43,24 +44,36 @@ pub(in crate::intent) fn besides<P: Borrow<PatchOp>>(mut start: Vec<P>, again: V
     start
 }
 
-/// Returns what in these lists can't be applied to a template, each thing once.
-pub fn unfit<'p>(template: &Value, lists: impl IntoIterator<Item = Rules<'p>>) -> Vec<Finding> {
+/// Returns what by a profile, or in what an intent changes, can't be applied to a template, each thing once.
+pub fn unfit(template: &Value, profile: &WorkloadProfileSpec, changes: &[PatchOp]) -> Vec<Finding> {
     let mut found = BTreeMap::new();
-    for rules in lists {
-        let mut made = template.clone();
-        for rule in rules {
-            made = applied(made, &rule, &mut found);
-        }
+    // It is written into the template as well, where nothing is created for it.
+    apply_all(template, vec![changes.iter().collect()], &[], &mut found);
+    let created = lacking(template, profile);
+    for rules in lists_of(profile, changes) {
+        apply_all(template, rules, &created, &mut found);
     }
     found.into_values().collect()
 }
 
+/// Applies rules that are all about one cluster, after what a pin creates for them, and notes what can't be applied.
+fn apply_all(template: &Value, rules: Rules<'_>, created: &[String], found: &mut BTreeMap<String, Finding>) {
+    let rule = |patches: Vec<&PatchOp>| Rule {
+        place: Place::AllBut(Vec::new()),
+        patches: patches.into_iter().cloned().collect(),
+    };
+    let mut made = template.clone();
+    for rule in creating(rules.into_iter().map(rule).collect(), created) {
+        made = applied(made, &rule.patches, found);
+    }
+}
+
 /// Returns what a rule makes of an object, as far as it can be applied, and notes what can't.
-fn applied(object: Value, rule: &[&PatchOp], found: &mut BTreeMap<String, Finding>) -> Value {
+fn applied(object: Value, rule: &[PatchOp], found: &mut BTreeMap<String, Finding>) -> Value {
     let mut fits = true;
     let mut made = object.clone();
     for patch in rule {
-        let said = overriders(std::slice::from_ref(*patch));
+        let said = overriders(std::slice::from_ref(patch));
         // What fails half-way is thrown away.
         let mut next = made.clone();
         match apply_overriders(&mut next, &said) {
@@ -73,12 +86,11 @@ fn applied(object: Value, rule: &[&PatchOp], found: &mut BTreeMap<String, Findin
         }
     }
     // Each may fit by itself, and not beside one that keeps its mapping plain text.
-    let patches: Vec<PatchOp> = rule.iter().copied().cloned().collect();
     let mut together = object;
-    match apply_overriders(&mut together, &overriders(&patches)) {
+    match apply_overriders(&mut together, &overriders(rule)) {
         Ok(()) => together,
         Err(cause) => {
-            let odd = keeps_plain(&patches).and_then(|index| patches.get(index));
+            let odd = keeps_plain(rule).and_then(|index| rule.get(index));
             if let Some(odd) = odd.filter(|_| fits) {
                 let finding = not_together(odd, &cause);
                 found.entry(odd.path.clone()).or_insert(finding);
@@ -109,7 +121,8 @@ fn finding(made: &Value, patch: &PatchOp, cause: &dyn std::fmt::Display) -> (Str
         let finding = Finding::new(
             "NoPlaceForPatch",
             format!("the template has no {parent}, below which the profile or the intent patches"),
-            "add it to the template, empty if need be",
+            "add it to the template, empty if need be; or name it in optionalParents of the profile, if the operator takes an empty one for \
+             none",
         );
         return (parent.to_owned(), finding);
     }
@@ -146,9 +159,15 @@ mod tests {
         }
     }
 
+    fn found(template: &Value, patches: &[PatchOp], created: &[String]) -> Vec<Finding> {
+        let mut found = BTreeMap::new();
+        apply_all(template, vec![patches.iter().collect()], created, &mut found);
+        found.into_values().collect()
+    }
+
     fn codes(template: &Value, patches: &[PatchOp]) -> Vec<String> {
-        let findings = unfit(template, [vec![patches.iter().collect()]]);
-        findings.into_iter().map(|finding| finding.code).collect()
+        let findings = found(template, patches, &[]).into_iter();
+        findings.map(|finding| finding.code).collect()
     }
 
     #[test]
@@ -159,7 +178,7 @@ mod tests {
             patch("add", "/spec/lifecycle/other"),
         ];
         assert_eq!(codes(&template, &twice), ["NoPlaceForPatch"]);
-        let message = &unfit(&template, [vec![twice.iter().collect()]])[0].message;
+        let message = &found(&template, &twice, &[])[0].message;
         assert!(message.contains("no /spec/lifecycle,"), "{message}");
         for (patch, code) in [
             (patch("remove", "/spec/running"), "NothingToPatch"),
@@ -195,13 +214,13 @@ mod tests {
     fn each_list_is_applied_to_the_template_and_a_stop_on_top_of_the_hold() {
         let template = json!({"spec": {"job": {}}});
         let mut profile = built_in().unwrap()[0].spec.clone();
-        let found = unfit(&template, lists_of(&profile, &[]));
+        let found = unfit(&template, &profile, &[]);
         assert_eq!(found.len(), 1, "{found:?}");
         assert!(found[0].message.contains("/spec/flinkConfiguration"), "{found:?}");
         profile
             .hold
             .push(PatchOp::add("/spec/flinkConfiguration", json!({})));
-        assert_eq!(unfit(&template, lists_of(&profile, &[])), Vec::new());
+        assert_eq!(unfit(&template, &profile, &[]), Vec::new());
     }
 
     /// Karmada gets the patches of a rule together, and each of them alone would fit.
@@ -226,13 +245,52 @@ mod tests {
     }
 
     #[test]
+    fn what_a_pin_creates_is_no_finding_and_what_it_may_not_create_is_one() {
+        let template = json!({"metadata": {"name": "vm"}, "spec": {"text": "x", "items": []}});
+        let mut profile = built_in().unwrap()[0].spec.clone();
+        profile.hold = vec![
+            patch("add", "/spec/lifecycle/phase"),
+            patch("remove", "/spec/running"),
+        ];
+        profile.suspend = vec![patch("add", "/spec/lifecycle/deep/phase")];
+        for list in [
+            &mut profile.start,
+            &mut profile.restart,
+            &mut profile.restart_from,
+        ] {
+            list.clear();
+        }
+        let codes = |profile: &WorkloadProfileSpec, changes: &[PatchOp]| -> Vec<String> {
+            let findings = unfit(&template, profile, changes).into_iter();
+            findings.map(|finding| finding.message).collect()
+        };
+        let found = codes(&profile, &[]);
+        assert_eq!(found.len(), 2, "{found:?}");
+        assert!(found[0].contains("no /spec/lifecycle,"), "{found:?}");
+        profile.optional_parents = vec!["/spec/lifecycle".to_owned()];
+        let found = codes(&profile, &[]);
+        assert_eq!(found.len(), 1, "{found:?}");
+        assert!(found[0].contains("no /spec/lifecycle/deep,"), "{found:?}");
+        profile.optional_parents.push("/spec/lifecycle/deep".to_owned());
+        assert_eq!(codes(&profile, &[]), Vec::<String>::new());
+        // What an intent changes is written into the template at the end, too.
+        let found = codes(&profile, &[patch("add", "/spec/lifecycle/other")]);
+        assert_eq!(found.len(), 1, "{found:?}");
+        // Nothing is created in what is no object, and nothing is there to be replaced.
+        profile.optional_parents = vec!["/spec/text/in".to_owned(), "/spec/lifecycle".to_owned()];
+        profile.suspend = vec![patch("add", "/spec/text/in/it"), patch("replace", "/spec/other")];
+        let found = codes(&profile, &[]);
+        assert_eq!(found.len(), 2, "{found:?}");
+    }
+
+    #[test]
     fn what_goes_along_reaches_the_target_together_with_the_start() {
         let bare = json!({"metadata": {"name": "vm"}, "spec": {"job": {}, "flinkConfiguration": {}}});
         let mut profile = built_in().unwrap()[0].spec.clone();
         profile.start.push(patch("remove", "/metadata/labels/held"));
         let changes = [PatchOp::add("/metadata/labels", json!({"team": "a"}))];
-        assert_eq!(unfit(&bare, lists_of(&profile, &[])), Vec::new());
-        let found = unfit(&bare, lists_of(&profile, &changes));
+        assert_eq!(unfit(&bare, &profile, &[]), Vec::new());
+        let found = unfit(&bare, &profile, &changes);
         assert_eq!(found.len(), 1, "{found:?}");
         assert!(found[0].message.contains("add /metadata/labels,"), "{found:?}");
     }

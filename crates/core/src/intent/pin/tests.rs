@@ -18,6 +18,7 @@ fn pin(writer: Option<&str>) -> Pin {
         workload: "orders".into(),
         marker: marker("uid", 1, 2),
         differences: Vec::new(),
+        created: Vec::new(),
         says: Says::Token(token(writer)),
     }
 }

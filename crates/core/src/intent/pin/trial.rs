@@ -6,6 +6,7 @@ use std::collections::BTreeMap;
 use serde_json::Value;
 
 use super::overriders::{keeps_plain, overriders};
+use super::parents::{creating, lacking};
 use super::{Token, Writer};
 use crate::api::PatchOp;
 use crate::intent::fight::differ;
@@ -48,10 +49,16 @@ pub fn trial(
     let here = ClusterName::new(HERE);
     let mut made = object.clone();
     let (token, lists) = token(profile, role, captured, object, &here)?;
-    let rules = token.rules();
-    let reaching = rules.iter().filter(|rule| rule.place.contains(&here));
-    for (rule, list) in reaching.zip(lists) {
-        let pointer = |index: usize| format!("/spec/{list}/{index}");
+    let listed = token.rules();
+    let rules = creating(listed.clone(), &lacking(object, profile.spec()));
+    let reaching = rules
+        .iter()
+        .zip(&listed)
+        .filter(|(rule, _)| rule.place.contains(&here));
+    for ((rule, listed), list) in reaching.zip(lists) {
+        // What is created comes before what the profile lists.
+        let created = rule.patches.len() - listed.patches.len();
+        let pointer = |index: usize| format!("/spec/{list}/{}", index.saturating_sub(created));
         let mut alone = made.clone();
         for (index, patch) in rule.patches.iter().enumerate() {
             let said = overriders(std::slice::from_ref(patch));

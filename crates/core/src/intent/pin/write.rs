@@ -70,7 +70,7 @@ impl PinWrite {
                 marker,
                 ..pin.clone()
             }
-            .is_written_as(live)
+            .is_written_but_for_what_it_creates(live)
         });
         let allowed = renewed
             || match &pin.says {

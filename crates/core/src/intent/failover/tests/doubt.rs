@@ -257,9 +257,9 @@ fn a_source_that_was_never_told_to_stop_is_told_again_before_it_is_taken_out() {
     let mut scene = with_source();
     scene.see(EAST, member(Some(running("uid.1.1", "s3://seen"))));
     scene.play();
-    let before = scene.status.journal.as_ref().unwrap().pin;
+    let before = scene.status.journal.as_ref().unwrap().pin.clone();
     scene.watch(SignedDuration::from_secs(15));
-    let after = scene.status.journal.as_ref().unwrap().pin;
+    let after = &scene.status.journal.as_ref().unwrap().pin;
     assert_eq!(
         (after.seq, after.resent),
         (before.seq + 1, 1),

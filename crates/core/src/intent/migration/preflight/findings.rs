@@ -206,7 +206,7 @@ pub(crate) fn repeat_notes(
 
 /// Returns the patches of the profile and the intent that can't be applied to the template.
 fn patch_findings(template: &Value, spec: &MigrationSpec, profile: &WorkloadProfileSpec) -> Vec<Finding> {
-    pin::unfit(template, pin::lists_of(profile, &spec.changes.patches))
+    pin::unfit(template, profile, &spec.changes.patches)
 }
 
 /// Returns what is wrong with a profile that lets every copy run: the target's would, as soon as it is created.
