@@ -40,7 +40,7 @@ fn spec(kind: &Kind) -> String {
              template: {template}}}}}}}"
         ),
         "PyTorchJob" => training("pytorchReplicaSpecs", "Master"),
-        "TFJob" => training("tfReplicaSpecs", "Worker"),
+        "TFJob" => without_run_policy(&training("tfReplicaSpecs", "Worker")),
         "XGBoostJob" => training("xgbReplicaSpecs", "Master"),
         "PaddleJob" => training("paddleReplicaSpecs", "Worker"),
         "JAXJob" => training("jaxReplicaSpecs", "Worker"),
@@ -79,6 +79,12 @@ fn scaled(more: &str) -> String {
         "{{replicas: 2, selector: {{matchLabels: {{workload: train}}}}, template: {{metadata: {{labels: {{workload: train}}}}, spec: \
          {{containers: [{{name: main, image: 'train:1', resources: {{requests: {{cpu: 1}}}}}}]}}}}{more}}}"
     )
+}
+
+/// As in most examples of the operator.
+fn without_run_policy(text: &str) -> String {
+    assert!(text.contains("runPolicy: {}, "), "{text}");
+    text.replace("runPolicy: {}, ", "")
 }
 
 pub(crate) fn template(kind: &Kind) -> String {
@@ -341,6 +347,20 @@ impl Stage {
             .unwrap();
     }
 
+    /// Changes the template as another client.
+    fn edit(&self, change: Value) {
+        let (patch, writer) = (Patch::Merge(change), WriteOptions::manager("kubectl"));
+        let server = self.world.control_plane();
+        server
+            .patch(&self.resource(), Some("shop"), "train", None, &patch, &writer)
+            .unwrap();
+    }
+
+    async fn waits_for_approval(&self) {
+        let waits = || self.status().pointer("/waitingFor/code") == Some(&json!("Approval"));
+        until("it waits for approval", waits).await;
+    }
+
     /// Lets the run in a cluster come to its end.
     async fn end_run(&self, cluster: &str, how: &str) {
         self.annotate(cluster, &json!({ENDS: how}));
@@ -374,6 +394,67 @@ async fn a_run_moves_and_its_pods_are_gone_before_it_goes_on_elsewhere() {
     }
 }
 
+fn pytorch() -> &'static Kind {
+    kinds().find(|kind| kind.kind == "PyTorchJob").unwrap()
+}
+
+/// The suspension stands in the `runPolicy`, which the pin creates and takes away.
+#[tokio::test]
+async fn a_run_whose_template_lacks_what_its_hold_stands_in_moves_there_and_back() {
+    let kind = pytorch();
+    let (stage, from) = Stage::set_as(kind, &without_run_policy(&template(kind))).await;
+    let to = if from == "east" { "west" } else { "east" };
+    let _running = stage.plane.start();
+    stage.plane.push(&[("move.yaml", &migration(kind, from, ""))]);
+    assert_eq!(stage.ends().await, Phase::Completed, "{:#}", stage.status());
+    assert_eq!(
+        stage.copy(to)["spec"].get("runPolicy"),
+        None,
+        "{:#}",
+        stage.copy(to)
+    );
+    let back = migration(kind, to, "").replace("name: move,", "name: back,");
+    stage.plane.push(&[("back.yaml", &back)]);
+    let end = stage.end_of("back").await;
+    assert_eq!(end, Phase::Completed, "{:#}", stage.status_of("back"));
+    assert_eq!(stage.running(), [from]);
+    assert_eq!(stage.copy(from)["spec"].get("runPolicy"), None);
+    stage.is_clean();
+    assert_eq!(stage.world.ledger().verdict().runs.len(), 3);
+}
+
+/// A pin that goes on creating what the template has got would keep that from the copies, and one that doesn't create what it has lost
+/// can't be applied.
+#[tokio::test]
+async fn what_a_template_gets_and_loses_in_mid_flight_reaches_a_copy_that_stays_held() {
+    let kind = pytorch();
+    let (stage, from) = Stage::set_as(kind, &without_run_policy(&template(kind))).await;
+    let to = if from == "east" { "west" } else { "east" };
+    let _running = stage.plane.start();
+    let waits = migration(kind, from, "  approval: {before: [Capture]}\n");
+    stage.plane.push(&[("move.yaml", &waits)]);
+    stage.waits_for_approval().await;
+    let run_policy = |cluster: &str| stage.copy(cluster)["spec"]["runPolicy"].clone();
+    assert_eq!(run_policy(to), json!({"suspend": true}));
+    for policy in [json!("All"), Value::Null, json!("All")] {
+        let (edit, held) = if policy.is_null() {
+            (Value::Null, json!({"suspend": true}))
+        } else {
+            let held = json!({"cleanPodPolicy": policy, "suspend": true});
+            (json!({"cleanPodPolicy": policy}), held)
+        };
+        stage.edit(json!({"spec": {"runPolicy": edit}}));
+        until("the held copy has the change", || run_policy(to) == held).await;
+        assert_eq!(stage.running(), [from]);
+    }
+    let approved = format!("{waits}  approvals: [{{phase: Capture, attempt: 1}}]\n");
+    stage.plane.push(&[("move.yaml", &approved)]);
+    assert_eq!(stage.ends().await, Phase::Completed, "{:#}", stage.status());
+    assert_eq!(run_policy(to), json!({"cleanPodPolicy": "All"}));
+    stage.is_clean();
+    assert_eq!(stage.world.ledger().verdict().runs.len(), 2);
+}
+
 #[tokio::test]
 async fn a_run_that_has_ended_is_not_run_again_elsewhere() {
     for kind in kinds() {
@@ -404,13 +485,7 @@ async fn a_run_that_ends_before_it_is_stopped_is_left_as_it_is() {
             let _running = stage.plane.start();
             let waits = migration(kind, from, "  approval: {before: [Capture]}\n");
             stage.plane.push(&[("move.yaml", &waits)]);
-            until("it waits for approval", || {
-                stage
-                    .status()
-                    .pointer("/waitingFor/code")
-                    .is_some_and(|code| code == "Approval")
-            })
-            .await;
+            stage.waits_for_approval().await;
             stage.end_run(from, how).await;
             let approved = format!("{waits}  approvals: [{{phase: Capture, attempt: 1}}]\n");
             stage.plane.push(&[("move.yaml", &approved)]);

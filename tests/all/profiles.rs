@@ -6,7 +6,8 @@ pub(crate) mod kinds;
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 
-use cutover::profile::{self, Action, Profile, Variables};
+use cutover::intent::pin::{self, Role};
+use cutover::profile::{self, Profile};
 use cutover::report::built_in_profiles;
 use serde::Deserialize;
 use serde_json::Value;
@@ -113,16 +114,10 @@ fn judge(profile: &Profile, fixture: &Fixture, context: &str) {
     }
     // What is written into a template has to be writable, and to be told from what was there.
     if unmet.is_empty() {
-        let held = patched(profile, Action::Hold, object);
-        assert!(profile.carries_hold(&held, &"west".into()), "{context}");
-        patched(profile, Action::Suspend, object);
+        for role in [Role::Held, Role::Stopped] {
+            let held = pin::trial(profile, role, &BTreeMap::new(), object);
+            let held = held.unwrap_or_else(|why| panic!("{context}: {why}"));
+            assert!(profile.carries_hold(&held, &pin::HERE.into()), "{context}");
+        }
     }
-}
-
-fn patched(profile: &Profile, action: Action, object: &Value) -> Value {
-    let patches = profile.patches(action, &Variables::default()).unwrap();
-    let patch: json_patch::Patch = serde_json::from_value(serde_json::to_value(patches).unwrap()).unwrap();
-    let mut object = object.clone();
-    json_patch::patch(&mut object, &patch).unwrap();
-    object
 }

@@ -144,6 +144,12 @@ impl Page {
             "Nothing keeps a copy from running.",
             &spec.hold,
         );
+        if !spec.optional_parents.is_empty() {
+            self.says("A template may lack these: cutover creates them for its patches, as long as it does.");
+        }
+        for parent in &spec.optional_parents {
+            self.code(parent);
+        }
         if spec.born_held {
             self.says("A copy that is created like this waits, so the target gets its copy before the source stops.");
         } else {
@@ -337,6 +343,9 @@ mod tests {
         ] {
             assert!(deployment.contains(sentence), "{deployment}");
         }
+        let training = explained("kubeflow-training");
+        let creates = "cutover creates them for its patches, as long as it does.\n    /spec/runPolicy\n";
+        assert!(training.contains(creates), "{training}");
         let flink = explained("flink");
         for sentence in [
             "The savepoint is read from the stopped copy, at\n    $.status.jobStatus.upgradeSavepointPath\n",
