@@ -42,7 +42,7 @@ fn each_of_them_has_state_unless_a_profile_says_otherwise() {
                 StateAt::Elsewhere => State::Elsewhere,
             };
             assert_eq!(of(UnknownKinds::Pass), expected, "{kind}");
-            let is_kubernetes = known.group == "batch";
+            let is_kubernetes = known.group == "batch" || known.group.ends_with(".k8s.io");
             let blocked = if is_kubernetes { expected } else { State::Kept };
             assert_eq!(of(UnknownKinds::Block), blocked, "{kind}");
             let stateless = [profile_of(known.group, kind, false)];
