@@ -1900,6 +1900,24 @@ async fn a_policy_that_moves_to_another_sync_in_mid_flight_turns_no_move_back() 
     is_clean(&world);
 }
 
+/// Only the sync that deletes the policy knows that it goes.
+#[tokio::test]
+async fn a_policy_that_goes_is_a_migration_to_where_the_policy_of_another_sync_places_the_job() {
+    let other = "- {name: other, path: other, gate: {migrations: {mode: Auto}}}";
+    let settings = settings(&format!("{AUTO_PRUNES}\n{other}"));
+    let beside = policy("beside", "another", "east");
+    let more = [("cutover.yaml", &*settings), ("other/beside.yaml", &*beside)];
+    let (world, plane) = started(&placed(EAST), &more).await;
+    plane.push(&[("other/next.yaml", &successor("west"))]);
+    plane.run().await;
+    has_stayed(&world, &plane);
+    let _running = plane.start();
+    plane.push(&[("policy.yaml", "")]);
+    has_moved(&world, &plane).await;
+    until("the old policy is gone", || !is_there(&plane, "orders")).await;
+    assert_eq!(named(&plane, "orders-next"), json!(["west"]));
+}
+
 /// `orders` runs in east, and Karmada has the feature gate.
 async fn preempting(verify: &str) -> (World, Plane) {
     let world = World::start(WorldOptions {

@@ -168,7 +168,8 @@ impl Sync {
     }
 
     /// Takes over the Migrations that another sync of this repository and branch has set off, where only this one has their policy in Git by
-    /// now: that one was renamed or removed, or the policy has moved to this one. Git has its last word by the sync that has the policy.
+    /// now: that one was renamed or removed, or the policy has moved to this one. Git has its last word by the sync that has the policy; where
+    /// none has it, by the one that deletes it, and without that one by the sync that has the policy that takes the workload up.
     async fn take_moves_over(&mut self, revision: &Revision, id: &str) {
         let all = self.observer.list(api::GROUP, "Migration");
         if self.taken_over(&all, id).is_empty() {
@@ -193,11 +194,23 @@ impl Sync {
     fn taken_over<'m>(&self, all: &'m [Arc<Value>], id: &str) -> Vec<(&'m Value, Driven<'m>)> {
         let source = self.source.repo.source();
         let driven = all.iter().filter_map(|live| Some((&**live, Driven::of(live)?)));
-        let is_ours = |driven: &Driven<'_>| {
-            let policies = [Some(&driven.policy), driven.successor.as_ref()];
-            driven.may_be_taken_over(id, &source) && self.has_alone(policies.into_iter().flatten())
-        };
+        let is_ours =
+            |driven: &Driven<'_>| driven.may_be_taken_over(id, &source) && self.has_last_word(driven);
         driven.filter(|(_, driven)| is_ours(driven)).collect()
+    }
+
+    /// Returns whether this sync, and no other one, has the policy in Git that decides what becomes of a Migration.
+    fn has_last_word(&self, driven: &Driven<'_>) -> bool {
+        // A sync that is still there has the last word about a policy that it deletes: only it knows that the policy goes.
+        let successor = driven.successor.as_ref().filter(|_| !self.is_by_any(driven));
+        let policies = [Some(&driven.policy), successor];
+        self.has_alone(policies.into_iter().flatten())
+    }
+
+    /// Returns whether a sync of the settings has set a Migration off, or has taken it over.
+    fn is_by_any(&self, driven: &Driven<'_>) -> bool {
+        let syncs = &self.source.selection.config.syncs;
+        syncs.iter().any(|sync| driven.is_by(&self.sync_id(&sync.name)))
     }
 
     /// Returns whether this sync, and no other one, has the first of some policies that is in Git.
