@@ -485,6 +485,13 @@ async fn one_for_a_taint_empties_every_cluster_that_carries_it_for_as_long_as_it
         .fleet
         .until("the cordon is lifted", |_| stage.taints("east").is_empty())
         .await;
+    stage
+        .fleet
+        .until("it empties no cluster", |_| {
+            let clusters = stage.status("drain")["clusters"].clone();
+            clusters.as_array().is_none_or(Vec::is_empty)
+        })
+        .await;
     stage.set_taints("north", json!([{"key": "maintenance", "effect": "NoSchedule"}]));
     stage
         .fleet

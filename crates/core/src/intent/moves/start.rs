@@ -317,6 +317,8 @@ impl<A: MoveStrategy> Operation<'_, A> {
         self.status.common.waiting_for = None;
         let clusters = self.spec().clusters(self.snapshot())?;
         self.lift_cordons(|cluster| !clusters.contains(cluster))?;
+        // Moves to a cluster that it no longer empties are refused no more.
+        self.status.clusters = clusters.into_iter().collect();
         if !self.snapshot().looked {
             return Ok(());
         }
@@ -333,7 +335,6 @@ impl<A: MoveStrategy> Operation<'_, A> {
         self.status.moves.clear();
         self.status.stays.clear();
         (self.status.later, self.status.more_stays) = (0, 0);
-        self.status.clusters = clusters.into_iter().collect();
         self.enter(Phase::Preflight, vec![because]);
         Err(Interrupt::Requeue)
     }

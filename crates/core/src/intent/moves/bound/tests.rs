@@ -11,6 +11,7 @@ use crate::intent::effect::Effect;
 use crate::intent::moves::{Input, PreflightResult, Snapshot, name_of, step, unchecked};
 use crate::intent::{Read, Seen};
 use cutover_karmada::ResourceBinding;
+use cutover_karmada::name::ClusterName;
 
 /// What an API server takes of one object.
 const MOST_BYTES: usize = 1_500_000;
@@ -263,4 +264,28 @@ fn what_is_blocked_takes_no_place_of_those_that_come_later_unless_it_is_too_much
     assert!(plane.largest < MOST_BYTES / 2, "{} bytes", plane.largest);
     let said = plane.status.common.steps.last().unwrap().evidence.join("");
     assert!(said.ends_with("more are left for later"), "{said}");
+}
+
+#[test]
+fn one_for_a_taint_is_about_no_cluster_any_more_when_the_taint_has_gone() {
+    let mut plane = Plane::new(1, json!({"taint": {"key": "maintenance"}, "cordon": false}));
+    let mut tainted = cluster("east");
+    let taints = json!([{"key": "maintenance", "effect": "NoSchedule"}]);
+    tainted.spec.taints = serde_json::from_value(taints).unwrap();
+    let clusters = |east| {
+        let all = [("east", east), ("west", cluster("west"))];
+        seen(
+            all.map(|(name, cluster)| (ClusterName::from(name), cluster))
+                .into(),
+        )
+    };
+    plane.snapshot.clusters = clusters(tainted);
+    plane.until(0, MovesPhase::Moving);
+    plane.until(0, MovesPhase::Watching);
+    plane.pass(0);
+    assert_eq!(plane.status.clusters, [ClusterName::from("east")]);
+    plane.snapshot.clusters = clusters(cluster("east"));
+    plane.pass(0);
+    assert_eq!(plane.status.phase, MovesPhase::Watching);
+    assert!(plane.status.clusters.is_empty());
 }
