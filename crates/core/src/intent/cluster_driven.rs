@@ -22,6 +22,7 @@ use crate::api::{
     Unmovable, WAITS_ANNOTATION,
 };
 use crate::config::{EvacuationCause, Evacuations, EvacuationsMode};
+use crate::profile::Immovable;
 use cutover_karmada::name::{ClusterName, ObjectKey};
 use cutover_karmada::{Cluster, Placement, Taint, meta};
 use problems::may_be_evicted;
@@ -59,6 +60,8 @@ pub struct Workload {
     pub applied: Placement,
     /// The guard of a `FailoverPlan` stands.
     pub is_guarded: bool,
+    /// Why neither a Migration nor a `FailoverPlan` keeps its state, where its kind is one of those.
+    pub immovable: Option<&'static Immovable>,
 }
 
 /// What a decision is made on: everything as it is now.

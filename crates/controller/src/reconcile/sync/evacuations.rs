@@ -17,7 +17,8 @@ use cutover_cluster::{Exactly, Form, Keep, KeepManagedFields, Mode, Observer, Wa
 use cutover_core::api::{self, SYNC_MANAGER};
 use cutover_core::config::{Evacuations as Settings, EvacuationsMode};
 use cutover_core::intent::cluster_driven::{self, Change, Step, View, Workload};
-use cutover_core::intent::gate::State;
+use cutover_core::intent::gate::{Knowledge, State};
+use cutover_core::profile;
 use cutover_karmada::ResourceBinding;
 use cutover_karmada::name::{Gvk, ObjectKey};
 
@@ -264,15 +265,14 @@ impl Sync {
             let claim = claims.get(api::claim_name(key).as_str());
             claim.is_some_and(|claim| claim["spec"]["guards"] == true || claim["spec"]["lender"].is_object())
         };
-        let kept = kept
-            .into_iter()
-            .filter(|(_, state)| matches!(state, State::Kept | State::Elsewhere));
-        let workloads = kept.map(|(binding, _)| {
-            let mut workload = workload(&binding);
-            workload.is_guarded = is_guarded(&workload.key);
-            workload
+        let workloads = kept.into_iter().filter_map(|(binding, state)| {
+            let mut workload = workload_to_lose(&binding, state, &knowledge).transpose()?;
+            if let Ok(workload) = &mut workload {
+                workload.is_guarded = is_guarded(&workload.key);
+            }
+            Some(workload)
         });
-        Ok(workloads.collect())
+        workloads.collect()
     }
 
     async fn take_step(&self, step: Step) -> Result<(), String> {
@@ -313,6 +313,26 @@ fn is_cluster(key: &ObjectKey) -> bool {
     key.group == "cluster.karmada.io" && key.kind == "Cluster"
 }
 
+/// Returns a workload whose state a move carries along, or a person has to save; `None`: there is nothing to be done. What cannot be
+/// moved and leaves its state where every cluster reaches it would keep its cluster from ever being empty.
+fn workload_to_lose(
+    binding: &ResourceBinding,
+    state: State,
+    knowledge: &Knowledge,
+) -> Result<Option<Workload>, String> {
+    if !matches!(state, State::Kept | State::Elsewhere) {
+        return Ok(None);
+    }
+    let resource = &binding.spec.resource;
+    let gvk = Gvk::new(&resource.api_version, &resource.kind);
+    let immovable = profile::immovable(&knowledge.live, &gvk).map_err(|error| error.to_string())?;
+    let is_nothing = state == State::Elsewhere && immovable.is_some();
+    Ok((!is_nothing).then(|| Workload {
+        immovable,
+        ..workload(binding)
+    }))
+}
+
 fn workload(binding: &ResourceBinding) -> Workload {
     let resource = &binding.spec.resource;
     let gvk = Gvk::new(&resource.api_version, &resource.kind);
@@ -338,5 +358,6 @@ fn workload(binding: &ResourceBinding) -> Workload {
         applied: binding.placement_for_taints(),
         placement: binding.spec.placement.clone().unwrap_or_default(),
         is_guarded: false,
+        immovable: None,
     }
 }

@@ -11,6 +11,7 @@ use super::{
 };
 use crate::api::{Opening, Selection, WaitingFor, Window, WorkloadName};
 use crate::intent::taint_eviction::{TaintEviction, eviction, turn};
+use crate::profile::Immovable;
 use cutover_karmada::Cluster;
 
 /// How long a workload takes to move, beside the time for which it has to be healthy: an estimate.
@@ -152,6 +153,13 @@ fn evictions(view: &View<'_>, member: &Member<'_>) -> Vec<Problem> {
     told.collect()
 }
 
+impl Workload {
+    /// Returns what a person can do: of a kind that cannot be moved what is known of that one.
+    fn hint_or(&self, hint: &str) -> String {
+        self.immovable.map_or_else(|| hint.to_owned(), Immovable::hint)
+    }
+}
+
 /// Karmada evicts it before it can have moved.
 fn too_early(member: &Member<'_>, workload: &Workload, eviction: &TaintEviction) -> Problem {
     let when = match eviction.at {
@@ -173,7 +181,7 @@ fn too_early(member: &Member<'_>, workload: &Workload, eviction: &TaintEviction)
             member.name(),
             eviction.why
         ),
-        hint: if member.is_deleted() { too_late } else { toleration }.to_owned(),
+        hint: workload.hint_or(if member.is_deleted() { too_late } else { toleration }),
     }
 }
 
@@ -192,7 +200,9 @@ fn in_vain(
             workload.key,
             member.name(),
         ),
-        hint: format!("its move has to begin before {begun_by}, or a FailoverPlan has to guard it"),
+        hint: workload.hint_or(&format!(
+            "its move has to begin before {begun_by}, or a FailoverPlan has to guard it"
+        )),
     }
 }
 

@@ -1,5 +1,6 @@
 //! A small control plane that carries steps out: what comes of a cause, line by line, and of one that goes away in between.
 
+use cutover_karmada::name::Gvk;
 use serde_json::{Value, json};
 
 use super::*;
@@ -40,6 +41,7 @@ fn workload(tolerations: &Value) -> Workload {
         applied: placement.clone(),
         placement,
         is_guarded: false,
+        immovable: None,
     }
 }
 
@@ -855,6 +857,27 @@ fn which_workloads_are_evicted_before_they_can_have_moved() {
     // Nothing is reported of what nothing is done about.
     plane.settings = settings("{mode: Auto, causes: [Cordon]}");
     assert_eq!(plane.told(), "");
+}
+
+#[test]
+fn of_a_kind_that_cannot_be_moved_is_told_what_a_person_can_do() {
+    let mut plane = Plane::new("{mode: Auto}").tainted(maintenance());
+    let of = Gvk::new("k8s.mariadb.com/v1alpha1", "MariaDB");
+    // Evicted at once, and in an hour.
+    for tolerations in [
+        json!([]),
+        json!([{"operator": "Exists", "tolerationSeconds": 3600}]),
+    ] {
+        plane.workloads = vec![workload(&tolerations)];
+        assert!(plane.told().contains("FailoverPlan has to") || plane.told().contains("guard it with"));
+        plane.workloads[0].immovable = crate::profile::why_immovable(&of);
+        let told = plane.told();
+        assert!(told.contains("restore a backup of it there"), "{told}");
+        assert!(
+            !told.contains("guard it with") && !told.contains("has to guard it"),
+            "{told}"
+        );
+    }
 }
 
 #[test]
