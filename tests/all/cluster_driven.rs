@@ -11,6 +11,7 @@ use serde_json::{Value, json};
 
 use crate::placement::{job, policy, runs};
 use crate::support::commands::Commands;
+use crate::support::fleet::opened;
 use crate::support::plane::{NAMESPACE, Plane, Running, settings};
 use crate::support::roles;
 use crate::support::wait::until;
@@ -657,7 +658,13 @@ async fn one_that_comes_back_keeps_none_of_the_others_waiting() {
     let moves = one["status"]["moves"].as_array().unwrap();
     let failed = moves.iter().find(|one| one["by"] == *first).unwrap();
     let note = failed["note"].as_str().unwrap();
-    assert!(note.contains(&format!("it is back in {}", stage.from)), "{one:#}");
+    let all = stage.migrations();
+    let back = all.iter().find(|one| one["metadata"]["name"] == *first).unwrap();
+    let journal = opened(&back["status"])["journal"].clone();
+    let why = journal["rollBack"]["reason"].as_str().unwrap();
+    assert!(!why.is_empty(), "{journal:#}");
+    let told = format!("{why}: it is back in {}", stage.from);
+    assert!(note.starts_with(&told), "{one:#}");
     assert_eq!(failed["state"], "Failed", "{one:#}");
     stage.is_clean();
 }

@@ -171,7 +171,7 @@ impl<A: MoveStrategy> Operation<'_, A> {
                     None => phase.to_string(),
                 };
                 match back_in(status) {
-                    Some(source) => Fate::Failed(format!("it is back in {source} ({now})")),
+                    Some(source) => Fate::Failed(format!("{}: it is back in {source} ({now})", why(status))),
                     None => Fate::UnderWay(Some(now)),
                 }
             }
