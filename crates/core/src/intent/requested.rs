@@ -264,7 +264,7 @@ fn contradiction(template: &Value, target: &str, view: &View<'_>) -> Option<Stri
             "{TARGET_ANNOTATION} names {target}, and Migration {name}, which has not ended, moves the workload elsewhere"
         ));
     }
-    let asked = asked_for(template)?;
+    let asked = asked_for(template, namespace_of(template))?;
     let mut standing = view.evacuations.iter().filter(|one| !rivals::has_ended(one));
     let other = standing.find(|one| rivals::exclude_each_other(&asked, one).is_some())?;
     let name = name_of(other);
@@ -273,12 +273,17 @@ fn contradiction(template: &Value, target: &str, view: &View<'_>) -> Option<Stri
     ))
 }
 
-/// Returns the Migration that a template asks for, as far as that decides which intents exclude it.
-pub fn asked_for(template: &Value) -> Option<Value> {
+/// Returns the Migration that a template of a namespace asks for, as far as that decides which intents exclude it, with the labels of the
+/// template.
+pub fn asked_for(template: &Value, namespace: Option<&str>) -> Option<Value> {
+    let labels = template.pointer("/metadata/labels");
+    let labels = labels.filter(|labels| labels.is_object()).cloned();
+    let labels = labels.unwrap_or_else(|| json!({}));
     Some(json!({
         "kind": "Migration",
-        "metadata": {"namespace": namespace_of(template)},
+        "metadata": {"namespace": namespace},
         "spec": {"workload": workload_of(template)?, "to": target_of(template)?},
+        "template": {"metadata": {"labels": labels}},
     }))
 }
 
@@ -670,6 +675,22 @@ mod tests {
             assert_eq!(answered(&asked, step_beside(&asked, &[], &there)), named);
             assert_eq!(created(step_beside(&named, &[], &there))["spec"]["to"], "west");
         }
+    }
+
+    #[test]
+    fn an_evacuation_that_does_not_select_its_labels_refuses_nothing() {
+        let mut asked = template(&json!({TARGET_ANNOTATION: "west"}));
+        let mut evacuation = empties("west", "Moving");
+        evacuation["spec"]["select"] = json!({"labelSelector": "tier=critical"});
+        let there = [evacuation];
+        for labels in [Value::Null, json!({"tier": "low"})] {
+            asked["metadata"]["labels"] = labels;
+            let answered = answered(&asked, step_beside(&asked, &[], &there));
+            assert_eq!(problem(&answered), None);
+        }
+        asked["metadata"]["labels"] = json!({"tier": "critical"});
+        let answered = answered(&asked, step_beside(&asked, &[], &there));
+        assert!(problem(&answered).is_some(), "{answered}");
     }
 
     #[test]

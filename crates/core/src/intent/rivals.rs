@@ -4,6 +4,8 @@
 //! Who has the workload is decided by the claim, by compare-and-swap. The order only says who asks for it next, so that what
 //! a cache says is good enough: who is taken for the next by mistake finds the claim taken.
 
+use std::collections::BTreeMap;
+
 use jiff::Timestamp;
 use serde::Deserialize;
 use serde::de::DeserializeOwned;
@@ -11,6 +13,7 @@ use serde_json::Value;
 
 use super::custody;
 use crate::api::{Claim, ClaimOwner, MigrationSpec, MovesPhase, Phase, ReplicaShiftSpec, WaitCode};
+use cutover_karmada::LabelSelector;
 
 /// The kinds that claim a workload until they have ended or come to rest. A `FailoverPlan` is none of them: it lends its claim.
 pub const KINDS: [&str; 3] = ["Migration", "ReplicaShift", "Rollout"];
@@ -127,7 +130,8 @@ fn empties(evacuation: &Value, cluster: &str) -> bool {
         || found.is_some_and(|found| found.iter().any(|found| found == cluster))
 }
 
-/// Returns whether an evacuation may be about the workload of a move, as far as their specs tell.
+/// Returns whether an evacuation may be about the workload of a move, as far as their specs tell; labels only of what a template asks for:
+/// of that one they are known.
 pub fn selects(evacuation: &Value, intent: &Value) -> bool {
     let within = |pointer: &str, is_meant: &dyn Fn(&str) -> bool| {
         let all = evacuation.pointer(pointer).and_then(Value::as_array);
@@ -139,7 +143,15 @@ pub fn selects(evacuation: &Value, intent: &Value) -> bool {
         named.split('.').next() == Some(kind)
     }) && within("/spec/select/namespaces", &|named| {
         namespace.is_none_or(|namespace| named == namespace)
-    })
+    }) && selects_labels(evacuation, intent).unwrap_or(true)
+}
+
+/// Returns whether the labels of a template are selected; `None`: they are not known, or a selector is not given or cannot be read.
+fn selects_labels(evacuation: &Value, intent: &Value) -> Option<bool> {
+    let selector: LabelSelector = text(evacuation, "/spec/select/labelSelector")?.parse().ok()?;
+    let labels = intent.pointer("/template/metadata/labels")?;
+    let labels = BTreeMap::<String, String>::deserialize(labels).ok()?;
+    Some(selector.matches(&labels))
 }
 
 fn text<'a>(intent: &'a Value, pointer: &str) -> Option<&'a str> {
@@ -307,6 +319,22 @@ mod tests {
         assert_eq!(exclude_each_other(&north, &by_taint), None);
         let jobs = empties("west", json!({"kinds": ["FlinkDeployment.flink.apache.org"]}));
         assert_eq!(exclude_each_other(&west, &jobs), None);
+        // Of a file it is not known which labels its template has.
+        let critical = empties("west", json!({"labelSelector": "tier=critical"}));
+        assert!(exclude_each_other(&west, &critical).is_some());
+        for (labels, is_excluded) in [
+            (json!({"tier": "critical"}), true),
+            (json!({"tier": "low"}), false),
+            (json!({}), false),
+        ] {
+            let mut asked = west.clone();
+            asked["template"] = json!({"metadata": {"labels": labels}});
+            assert_eq!(
+                exclude_each_other(&asked, &critical).is_some(),
+                is_excluded,
+                "{asked}"
+            );
+        }
     }
 
     #[test]

@@ -218,7 +218,7 @@ fn beside_requests(
         if let Some(intent) = elsewhere {
             findings.push(refused(template, target, intent, "moves it elsewhere"));
         }
-        let asked = requested::asked_for(&template.value);
+        let asked = requested::asked_for(&template.value, key.namespace.as_deref());
         let empties = |intent: &&&Manifest| {
             let asked = asked.as_ref();
             asked.is_some_and(|asked| exclude_each_other(asked, &intent.value).is_some())

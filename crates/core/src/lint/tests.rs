@@ -139,6 +139,7 @@ fn a_template_that_asks_to_go_where_an_evacuation_leaves_nothing_is_found() {
         "cluster: west",
         "cluster: north, abort: true",
         "cluster: north, select: {namespaces: [other]}",
+        "cluster: north, select: {labelSelector: tier=critical}",
     ] {
         let told = beside(passes);
         assert!(!told.contains("CUT0113"), "{told}");
