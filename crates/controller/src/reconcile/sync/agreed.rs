@@ -14,7 +14,7 @@ use super::Sync;
 use super::gate::{Reach, accepted, cannot_tell};
 use super::pass::place_of;
 use super::report::Problem;
-use super::standing::{MOVING, less_often};
+use super::standing::less_often;
 use crate::reconcile::intents::policies::typed;
 use crate::reconcile::intents::served;
 use cutover_cluster::{self as cluster, Applied, Mode};
@@ -88,25 +88,37 @@ struct Answer {
 impl Answer {
     /// `before`: the one before it.
     fn new(of: String, problem: Option<Problem>, before: Option<&Self>, now: Instant) -> Self {
-        let before = before.filter(|before| before.of == of);
-        let times = before.map_or(0, |before| before.times.saturating_add(1));
         Self {
-            of,
-            after: None,
             problem,
-            times,
-            again: now + less_often(times),
+            ..Self::waiting(of, None, before, now)
         }
     }
 
-    /// Another policy comes first, of which a change tells; what else decides that is looked at every few seconds.
-    fn after(of: String, first: ObjectKey, version: Option<String>, now: Instant) -> Self {
+    /// Another policy comes first, of which a change tells; what else decides that is looked at less and less often.
+    fn after(
+        of: String,
+        first: ObjectKey,
+        version: Option<String>,
+        before: Option<&Self>,
+        now: Instant,
+    ) -> Self {
+        Self::waiting(of, Some((first, version)), before, now)
+    }
+
+    fn waiting(
+        of: String,
+        after: Option<(ObjectKey, Option<String>)>,
+        before: Option<&Self>,
+        now: Instant,
+    ) -> Self {
+        let before = before.filter(|before| before.of == of && before.after == after);
+        let times = before.map_or(0, |before| before.times.saturating_add(1));
         Self {
             of,
-            after: Some((first, version)),
+            after,
             problem: None,
-            times: 0,
-            again: now + MOVING,
+            times,
+            again: now + less_often(times),
         }
     }
 
@@ -192,7 +204,7 @@ impl Sync {
                 Ok(Turn::Later) => continue,
                 Ok(Turn::After(first)) => {
                     let version = self.observer.version(&first);
-                    let answer = Answer::after(of, first, version, now);
+                    let answer = Answer::after(of, first, version, answer.as_ref(), now);
                     self.agreed.answers.insert(key, answer);
                     continue;
                 }
@@ -413,7 +425,10 @@ mod tests {
             namespace: Some("shop".to_owned()),
             name: "next".to_owned(),
         };
-        let answer = Answer::after("a".to_owned(), first.key(), version("1"), now);
+        let after = |of: &str, text: &str, before: Option<&Answer>| {
+            Answer::after(of.to_owned(), first.key(), version(text), before, now)
+        };
+        let answer = after("a", "1", None);
         assert!(answer.holds("a", |_| version("1"), now));
         assert!(
             !answer.holds("a", |_| version("2"), now),
@@ -424,6 +439,15 @@ mod tests {
             !answer.holds("b", |_| version("1"), now),
             "a Migration has changed"
         );
-        assert!(!answer.holds("a", |_| version("1"), now + MOVING));
+        assert!(!answer.holds("a", |_| version("1"), answer.again));
+        // The same once more: later. Something has changed: soon.
+        let delay = |answer: &Answer| (answer.again - now).as_secs();
+        let second = after("a", "1", Some(&answer));
+        let third = after("a", "1", Some(&second));
+        assert_eq!([&answer, &second, &third].map(delay), [5, 10, 20]);
+        for other in [after("b", "1", Some(&third)), after("a", "2", Some(&third))] {
+            assert_eq!(delay(&other), 5);
+        }
+        assert_eq!(delay(&Answer::new("a".to_owned(), None, Some(&third), now)), 5);
     }
 }
