@@ -171,8 +171,17 @@ fn late<'m>(template: &Value, migrations: &'m [Value]) -> Option<&'m Value> {
         }
         Some(Ok(_)) | None => None,
     };
-    of_workload(template, migrations)?
-        .find(|one| is_held(one) && !is_deleted(one) && named.as_deref() != Some(name_of(one)))
+    let is_late = |one: &&Value| is_held(one) && !is_deleted(one) && named.as_deref() != Some(name_of(one));
+    // A copy that a person, or a file, has applied is theirs.
+    of_workload(template, migrations)?.find(|one| is_late(one) && !is_applied(one))
+}
+
+/// Returns whether an object was applied: cutover creates its own.
+fn is_applied(object: &Value) -> bool {
+    let entries = object
+        .pointer("/metadata/managedFields")
+        .and_then(Value::as_array);
+    entries.is_some_and(|entries| entries.iter().any(|entry| entry["operation"] == "Apply"))
 }
 
 /// Carries out an answer that names a Migration.
@@ -222,7 +231,7 @@ fn under_way<'m, I: IntoIterator<Item = &'m Value>>(
     migrations: I,
 ) -> Option<impl Iterator<Item = &'m Value> + use<'m, I>> {
     let all = of_workload(template, migrations)?;
-    Some(all.filter(|one| !driven::has_ended(one) && annotation(one, WAITS_ANNOTATION).is_none()))
+    Some(all.filter(|one| !driven::has_ended(one) && !waits_for_leave(one)))
 }
 
 /// Returns whether a Migration is on its way back, so that it does nothing that is asked for, and stands in the way until it ends.
@@ -376,7 +385,14 @@ fn held(template: &Value, target: &str, name: &str, settings: &Migrations) -> Op
 
 /// Returns whether a Migration that a template has asked for has not been let go.
 fn is_held(migration: &Value) -> bool {
-    annotation(migration, REQUESTED_ANNOTATION).is_some() && annotation(migration, WAITS_ANNOTATION).is_some()
+    annotation(migration, REQUESTED_ANNOTATION).is_some() && waits_for_leave(migration)
+}
+
+/// Returns whether a Migration does nothing before it is let go. One that a person has let begin does, whatever its annotations say.
+fn waits_for_leave(migration: &Value) -> bool {
+    let is_paused = migration.pointer("/spec/paused") == Some(&json!(true));
+    let has_begun = !migration["status"]["journal"].is_null();
+    annotation(migration, WAITS_ANNOTATION).is_some() && is_paused && !has_begun
 }
 
 fn migration(template: &Value, target: &str, name: &str, settings: &Migrations) -> Option<Value> {
@@ -631,6 +647,41 @@ mod tests {
     }
 
     #[test]
+    fn what_has_begun_or_was_applied_is_not_deleted_for_its_annotations() {
+        let asked = template(&json!({TARGET_ANNOTATION: "west"}));
+        let named = answered(&asked, step(&asked, &[]));
+        let late = created(step(&named, &[]));
+        let other = with(&named, Some("east"));
+        let is_deleted = |late: &Value| {
+            let step = step(&other, std::slice::from_ref(late));
+            matches!(step, Some(Step::Delete(_)))
+        };
+        assert!(is_deleted(&late));
+        let with = |change: &dyn Fn(&mut Value)| {
+            let mut late = late.clone();
+            change(&mut late);
+            late
+        };
+        let unpaused = with(&|late| late["spec"]["paused"] = json!(false));
+        let begun = with(&|late| late["status"] = json!({"phase": "Hold", "journal": {"source": "east"}}));
+        let applied = with(&|late| {
+            late["metadata"]["managedFields"] = json!([{"manager": "kubectl", "operation": "Apply"}]);
+        });
+        for kept in [&unpaused, &begun, &applied] {
+            assert!(!is_deleted(kept), "{kept}");
+        }
+        let written = with(&|late| {
+            late["metadata"]["managedFields"] = json!([{"manager": "cutover", "operation": "Update"}]);
+        });
+        assert!(is_deleted(&written));
+        // It carries the word out.
+        for there in [unpaused, begun] {
+            let done = answered(&named, step(&named, &[there]));
+            assert_eq!((is_open(&done), problem(&done)), (false, None));
+        }
+    }
+
+    #[test]
     fn a_later_word_waits_for_the_move_that_an_earlier_one_has_set_off() {
         let asked = template(&json!({TARGET_ANNOTATION: "west"}));
         let named = answered(&asked, step(&asked, &[]));
@@ -725,6 +776,7 @@ mod tests {
             }
             let mut waits = moves("of-an-evacuation", to, "Pending");
             waits["metadata"]["annotations"] = json!({WAITS_ANNOTATION: "true"});
+            waits["spec"]["paused"] = json!(true);
             let named = answered(&asked, step(&asked, std::slice::from_ref(&waits)));
             assert!(matches!(step(&named, &[waits]), Some(Step::Create(_))), "{named}");
         }
