@@ -22,6 +22,7 @@ use crate::api::{AppliesTo, GROUP, PolicyName, WorkloadProfile};
 use crate::config::UnknownKinds;
 use crate::profile::{self, Immovable, StateAt};
 pub use batch::{Batch, NotSent};
+use cutover_karmada::meta::DELETION_PROTECTED;
 use cutover_karmada::name::{ClusterName, GroupKind, Gvk, ObjectKey};
 use cutover_karmada::{
     Cluster, ClusterAffinity, DEFAULT_SCHEDULER, Placement, PropagationSpec, ResourceBinding, Taint,
@@ -1002,7 +1003,7 @@ fn loss_digest(write: &Write, losses: &[Loss]) -> String {
             name,
             cluster
                 .as_ref()
-                .map(|cluster| (&cluster.metadata.labels, untimed(&cluster.spec.taints)))
+                .map(|cluster| (labels_of(cluster), untimed(&cluster.spec.taints)))
         ]),
         Write::Profile(name, profile) => {
             json!([
@@ -1022,6 +1023,13 @@ fn loss_digest(write: &Write, losses: &[Loss]) -> String {
     let mut digest = digest(&json!([what, losses]));
     digest.truncate(DIGITS);
     digest
+}
+
+/// Returns the labels of a cluster without the one that cutover itself sets and takes off meanwhile.
+fn labels_of(cluster: &Cluster) -> Option<BTreeMap<String, String>> {
+    let mut labels = cluster.metadata.labels.clone()?;
+    labels.remove(DELETION_PROTECTED);
+    (!labels.is_empty()).then_some(labels)
 }
 
 /// Returns taints without their times. Karmada fills in when a taint is added, in a dry run too: it is another time in the next one.

@@ -1195,6 +1195,13 @@ fn a_cluster_that_a_policy_would_not_choose_any_more_or_that_evicts_is_a_policys
         start().pass(&write(tier("east", "test")), Some(&refusal.digest)),
         Ok(Doubts::default())
     );
+    // Whether its deletion is refused changes by itself: what was accepted stays so.
+    let labels = json!({"tier": "test", (cutover_karmada::meta::DELETION_PROTECTED): "Always"});
+    let protected = cluster("east", json!({"metadata": {"labels": labels}}));
+    assert_eq!(
+        start().pass(&write(protected), Some(&refusal.digest)),
+        Ok(Doubts::default())
+    );
     // What it doesn't run in, and what leaves it chosen, is free.
     assert_eq!(
         start().pass(&write(tier("west", "test")), None),
