@@ -5,8 +5,7 @@
 
 use serde_json::{Value, json};
 
-use super::{Change, Member, Step, View, annotation, phase_of};
-use crate::api::MovesPhase;
+use super::{Change, Member, Step, View, annotation, has_ended, is_under_way};
 use crate::config::{EvacuationCause, EvacuationsMode};
 use crate::intent::effect::{add, remove, segment};
 use cutover_karmada::meta::{DELETION_PROTECTED, PROTECTED_ALWAYS};
@@ -29,7 +28,8 @@ fn protection(view: &View<'_>, member: &Member<'_>) -> Option<Change> {
     match (is_wanted(view, member), sync_of(member)) {
         // A label that a person has set is left alone, and one that a person has removed is not set again.
         (true, None) if label(member.read).is_none() => Some(protected(view, member)),
-        (false, Some(sync)) if sync == view.sync => Some(released(member)),
+        // As long as the note stands.
+        (false, Some(sync)) if sync == view.sync && is_labelled(member) => Some(released(member)),
         _ => None,
     }
 }
@@ -58,15 +58,16 @@ fn is_empty(view: &View<'_>, member: &Member<'_>) -> bool {
     !there.any(|cluster| *cluster == name) && !all.any(|one| is_at_work(one) && member.is_emptied_by(one))
 }
 
-/// Returns whether an Evacuation may have anything under way. One that was called off has, until it has ended: it rolls back.
+/// Returns whether an Evacuation has a move under way, which may still bring its workload back. One that is paused or called off may have;
+/// what has not begun leaves its workload where it is.
 fn is_at_work(evacuation: &Value) -> bool {
-    let phase = phase_of(evacuation);
-    !phase.is_terminal() && phase != MovesPhase::Watching
+    let moves = evacuation.pointer("/status/moves").and_then(Value::as_array);
+    !has_ended(evacuation) && moves.is_some_and(|moves| moves.iter().any(is_under_way))
 }
 
 /// Returns whether a cluster is still protected that something evicts from: that it is empty is not told by any change.
 pub(super) fn is_open(view: &View<'_>, member: &Member<'_>) -> bool {
-    sync_of(member) == Some(view.sync) && is_being_emptied(view, member)
+    sync_of(member) == Some(view.sync) && is_labelled(member) && is_being_emptied(view, member)
 }
 
 fn protected(view: &View<'_>, member: &Member<'_>) -> Change {
@@ -83,11 +84,18 @@ fn protected(view: &View<'_>, member: &Member<'_>) -> Change {
 fn released(member: &Member<'_>) -> Change {
     let at = |of: &str, key: &str| format!("/metadata/{of}/{}", segment(key));
     let what = "its deletion is no longer refused".to_owned();
-    let mut change = member.change(remove(&at("annotations", PROTECTED_ANNOTATION)), what);
-    if label(member.read) == Some(PROTECTED_ALWAYS) {
-        change.patch.push(remove(&at("labels", DELETION_PROTECTED)));
+    let (note, label) = (
+        at("annotations", PROTECTED_ANNOTATION),
+        at("labels", DELETION_PROTECTED),
+    );
+    Change {
+        patch: vec![remove(&note), remove(&label)],
+        ..member.change(Value::Null, what)
     }
-    change
+}
+
+fn is_labelled(member: &Member<'_>) -> bool {
+    label(member.read) == Some(PROTECTED_ALWAYS)
 }
 
 /// Returns the operation that sets an entry of `metadata.annotations` or `metadata.labels`.

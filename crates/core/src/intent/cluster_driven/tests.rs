@@ -921,7 +921,8 @@ fn a_deletion_is_refused_until_the_cluster_has_been_emptied() {
     assert!(plane.protect(), "a workload with state runs there");
     assert!(plane.is_open(), "no change tells that nothing is left");
     plane.workloads[0].clusters = vec![ClusterName::from("west")];
-    assert!(plane.protect(), "the Evacuation has not ended");
+    plane.evacuations[0]["status"] = json!({"phase": "Moving", "moves": [{"state": "Moving"}]});
+    assert!(plane.protect(), "its move has not ended");
     plane.evacuations[0]["spec"]["abort"] = json!(true);
     assert!(plane.protect(), "what it rolls back may come again");
     plane.is("Completed");
@@ -936,15 +937,28 @@ fn a_deletion_is_refused_until_the_cluster_has_been_emptied() {
 }
 
 #[test]
-fn an_evacuation_that_stands_refuses_the_deletion_only_while_it_has_something_to_do() {
-    let mut plane = Plane::new("{mode: Auto}").tainted(maintenance());
-    let stands = json!({"taint": {"key": "maintenance"}});
-    plane.evacuations.push(person(&stands, "Moving"));
-    plane.workloads.clear();
-    plane.settle();
-    assert!(plane.protect());
-    plane.is("Watching");
-    assert!(!plane.protect());
+fn an_evacuation_refuses_the_deletion_of_an_empty_cluster_only_while_it_moves_something() {
+    for (phase, moves, is_refused) in [
+        ("Pending", json!([]), false),
+        ("Preflight", json!([{"state": "Waiting"}]), false),
+        ("Moving", json!([{"state": "Moved"}, {"state": "Starting"}]), true),
+        ("Moving", json!([{"state": "Moving"}]), true),
+        (
+            "Moving",
+            json!([{"state": "Failed"}, {"state": "Waiting"}]),
+            false,
+        ),
+        ("Ending", json!([{"state": "Moving"}]), true),
+        ("Watching", json!([{"state": "Moved"}]), false),
+    ] {
+        let mut plane = Plane::new("{mode: Auto}").tainted(maintenance());
+        let mut stands = person(&json!({"taint": {"key": "maintenance"}, "paused": true}), phase);
+        stands["status"]["moves"] = moves;
+        plane.evacuations.push(stands);
+        assert!(plane.protect(), "{phase}: a workload with state runs there");
+        plane.workloads.clear();
+        assert_eq!(plane.protect(), is_refused, "{:#}", plane.evacuations[0]);
+    }
 }
 
 #[test]
@@ -966,6 +980,12 @@ fn what_a_person_says_about_the_protection_stands() {
     plane.protect();
     plane.clusters[0]["metadata"]["labels"] = json!({});
     assert!(!plane.protect(), "who removes it means to delete the Cluster");
+    // And nothing that comes in between makes it another one.
+    plane.taint(maintenance());
+    plane.workloads.clear();
+    assert!(!plane.protect());
+    plane.untaint();
+    assert!(!plane.protect(), "the Cluster has been emptied, and is to go");
     let mut plane = Plane::new("{mode: Ask}");
     plane.clusters[0]["metadata"]["labels"] =
         json!({"resourcetemplate.karmada.io/deletion-protected": "Always"});
