@@ -268,6 +268,44 @@ async fn a_process_that_dies_at_any_write_moves_it_once() {
     assert_eq!(seen, expected, "it died between all lines");
 }
 
+/// What there is beside the templates is read for all of them.
+#[tokio::test]
+async fn many_words_of_one_push_are_answered_by_a_few_reads() {
+    let (world, plane) = stage().await;
+    let names: Vec<String> = (0..8).map(|index| format!("job-{index}")).collect();
+    let push = |annotations: &str| {
+        let text =
+            |name: &String| job(name).replace("namespace: shop", &format!("namespace: shop{annotations}"));
+        let files: Vec<(String, String)> = names
+            .iter()
+            .map(|name| (format!("{name}.yaml"), text(name)))
+            .collect();
+        let files: Vec<(&str, &str)> = files.iter().map(|(path, text)| (&**path, &**text)).collect();
+        plane.push(&files);
+    };
+    push("");
+    plane.run().await;
+    push(", annotations: {karmada.io/migration-target: nowhere}");
+    let lists = || {
+        let is_it = |resource: &str| resource.contains("evacuations");
+        world
+            .traffic()
+            .count(|asked| asked.verb == "list" && is_it(&asked.resource))
+    };
+    let before = lists();
+    plane.run().await;
+    for name in &names {
+        let live = plane.get(&JOBS, Some("shop"), name).unwrap();
+        let answer = live["metadata"]["annotations"]["cutover.dev/migration-target-answer"].as_str();
+        assert!(
+            answer.is_some_and(|answer| answer.contains("nowhere")),
+            "{live:#}"
+        );
+    }
+    let read = lists() - before;
+    assert!((1..8).contains(&read), "{read}");
+}
+
 /// The request that creates it is sent by a process that stood still: the annotation names another cluster by then.
 #[tokio::test]
 async fn a_migration_that_is_created_late_is_deleted_and_moves_nothing() {

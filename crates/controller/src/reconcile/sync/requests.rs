@@ -1,7 +1,8 @@
-//! Templates that ask for a move themselves, by an annotation: answered one after the other, from fresh reads.
+//! Templates that ask for a move themselves, by an annotation: answered one after the other, each from a fresh read of the template; what
+//! there is beside it is read once in a pass, and after a Migration was written.
 
 use std::cell::LazyCell;
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::{BTreeMap, BTreeSet, btree_map};
 use std::sync::Arc;
 
 use jiff::Timestamp;
@@ -61,12 +62,15 @@ struct Told {
     at: Location,
 }
 
-/// What there is beside a template.
+/// What there is beside the templates of a namespace.
 struct Ground {
     migrations: Vec<Value>,
     evacuations: Vec<Value>,
     clusters: Vec<ClusterName>,
 }
+
+/// What was read, by namespace, and holds until a Migration is written there.
+type Grounds = BTreeMap<Option<String>, Ground>;
 
 impl Requests {
     /// Returns whether one could not be answered for a reason that passes.
@@ -105,8 +109,10 @@ impl Sync {
             .failed
             .values_mut()
             .for_each(|failed| *failed = None);
+        // Afresh in each pass: what was set off a moment ago, by another replica too, is not set off again.
+        let mut read = Grounds::new();
         for key in open {
-            let failed = self.answer(&key).await.err();
+            let failed = self.answer(&key, &mut read).await.err();
             if let Some(why) = &failed {
                 tracing::warn!(template = %key, why, "a request to move a workload cannot be answered");
             }
@@ -129,21 +135,23 @@ impl Sync {
         open.chain(held).collect()
     }
 
-    async fn answer(&self, key: &ObjectKey) -> Result<(), String> {
+    async fn answer(&self, key: &ObjectKey, read: &mut Grounds) -> Result<(), String> {
         match self.placed.objects.get(key) {
             // The request stays open, and what is wrong is reported.
             Some(entry) if requested::is_answered_in(&entry.value()) => Ok(()),
-            Some(entry) => self.follow_request(entry).await,
+            Some(entry) => self.follow_request(entry, read).await,
             None => Ok(()),
         }
     }
 
     /// Takes steps until there is none.
-    async fn follow_request(&self, entry: &Entry) -> Result<(), String> {
+    async fn follow_request(&self, entry: &Entry, read: &mut Grounds) -> Result<(), String> {
         let (settings, namespace) = (self.migrations(), entry.key.namespace.as_deref());
         for _ in 0..STEPS {
-            // Afresh: what was answered a moment ago, by another replica too, is not answered again.
-            let ground = self.ground_of_request(namespace).await?;
+            let ground = match read.entry(entry.key.namespace.clone()) {
+                btree_map::Entry::Occupied(known) => known.into_mut(),
+                btree_map::Entry::Vacant(unknown) => unknown.insert(self.ground_of_request(namespace).await?),
+            };
             // The template last: a Migration that was read before is one of an answer that this one has, or has replaced.
             let name = &entry.key.name;
             let template: Option<Value> = get(&self.cluster, &entry.gvk, namespace, name).await?;
@@ -160,6 +168,10 @@ impl Sync {
             let Some(step) = requested::next(&template, &view) else {
                 return Ok(());
             };
+            // An answer changes nothing but the template.
+            if !matches!(step, Step::Answer(..)) {
+                read.remove(&entry.key.namespace);
+            }
             if !self.take(&entry.gvk, &template, step).await? {
                 // Another client changed it first: the watch reports that, and it is looked at again.
                 return Ok(());
