@@ -114,6 +114,10 @@ impl Operation<'_> {
     /// Says that the newest state goes with the object that shows it. Where not all was seen, what was noted before may stay, and what
     /// was said of it.
     fn warn_of_disposal(&mut self, writer: &ClusterName, newest: &Newest) -> Result<(), Interrupt> {
+        let message = goes_with_its_object(writer);
+        // What was said of the copy in another cluster is not about this one.
+        let findings = &mut self.status.common.findings;
+        findings.retain(|known| known.code != NEWEST_DISPOSABLE || known.message == message);
         if !newest.unseen.is_empty() {
             return Ok(());
         }
@@ -123,7 +127,7 @@ impl Operation<'_> {
         }
         self.tell(Finding::new(
             NEWEST_DISPOSABLE,
-            format!("the newest state of the copy in {writer} is deleted with the object that shows it"),
+            message,
             "keep that object in its cluster until the workload has a newer state of its own, and create such objects so that the state \
              outlives them: a FlinkStateSnapshot with disposeOnDelete: false",
         ))
@@ -166,4 +170,9 @@ impl Operation<'_> {
         }
         Err(Interrupt::Requeue)
     }
+}
+
+/// Returns what people are told of a state that goes with the object that shows it.
+pub(super) fn goes_with_its_object(cluster: &ClusterName) -> String {
+    format!("the newest state of the copy in {cluster} is deleted with the object that shows it")
 }

@@ -2,8 +2,9 @@
 
 use std::collections::BTreeMap;
 
+use super::newest::goes_with_its_object;
 use super::{Interrupt, NEWEST_DISPOSABLE, NEWEST_UNSEEN, Operation, question};
-use crate::api::{FailoverGate, MovedState, StateSource};
+use crate::api::{FailoverGate, Finding, MovedState, StateSource};
 use crate::intent::proof::Suspended;
 use cutover_karmada::name::ClusterName;
 
@@ -41,7 +42,10 @@ impl Operation<'_> {
             if is_told(NEWEST_UNSEEN) {
                 evidence.push_str("; cutover could not see whether a newer one exists");
             }
-            if is_told(NEWEST_DISPOSABLE) {
+            let goes = goes_with_its_object(&known.cluster);
+            let is_disposable =
+                |finding: &Finding| finding.code == NEWEST_DISPOSABLE && finding.message == goes;
+            if findings.iter().any(is_disposable) {
                 evidence.push_str("; who deletes the object there that shows it deletes this state");
             }
             return Ok(of(StateSource::LastKnown, known.values.clone(), evidence));

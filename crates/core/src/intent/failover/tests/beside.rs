@@ -95,6 +95,17 @@ fn a_savepoint_that_goes_with_its_snapshot_is_noted_and_people_are_told() {
 }
 
 #[test]
+fn what_was_said_of_a_savepoint_in_another_cluster_is_not_kept() {
+    let mut scene = Scene::guarding();
+    beside(&mut scene, of(&json!({"disposeOnDelete": true})));
+    assert_eq!(scene.told(), ["NewestStateDisposable"]);
+    let findings = &mut scene.status.common.findings;
+    findings[0].message = findings[0].message.replace(EAST, "elsewhere");
+    beside(&mut scene, Seen::unknown("403 forbidden"));
+    assert_eq!(scene.told(), ["NewestStateUnseen"]);
+}
+
+#[test]
 fn where_snapshots_can_not_be_seen_people_are_told_and_what_was_noted_stays() {
     for mut scene in scenes() {
         beside(&mut scene, complete());
