@@ -506,6 +506,11 @@ impl Journal {
         !self.handle_stays() || gate.is_some_and(|gate| gate.before.contains(&Phase::Handoff))
     }
 
+    /// Returns whether a copy has state that the handle it was given lacks: one that is recreated has lost it.
+    pub(crate) fn copies_have_state(&self) -> bool {
+        self.profile.stateful && !self.profile.capture.is_empty()
+    }
+
     /// Returns the format of what is written by it.
     pub fn format(&self) -> u32 {
         let taken_along = self.template_change.iter().flat_map(|change| &change.overlay);
@@ -645,6 +650,16 @@ pub struct Offered {
     /// What came of the order to run, for a workload whose state is elsewhere.
     #[serde(default, skip_serializing_if = "RunOrder::is_unknown")]
     pub order: RunOrder,
+}
+
+impl Offered {
+    /// Notes which copy was seen to run by the order. `keeps_first`: another copy than the one that was given it is told of first.
+    pub(crate) fn note_seen(&mut self, uid: String, keeps_first: bool) {
+        let is_another = self.uid.as_ref().is_some_and(|first| *first != uid);
+        if !(keeps_first && is_another) {
+            (self.uid, self.order) = (Some(uid), RunOrder::Seen);
+        }
+    }
 }
 
 /// What the operator of a copy was seen to make of the order to run.

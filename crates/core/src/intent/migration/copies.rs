@@ -87,8 +87,7 @@ impl Operation<'_> {
         cluster: &ClusterName,
         first: Option<String>,
     ) -> Result<Option<Recreated>, Interrupt> {
-        let profile = &self.journal()?.profile;
-        let has_state = profile.stateful && !profile.capture.is_empty();
+        let has_state = self.journal()?.copies_have_state();
         let Some(first) = first.filter(|_| has_state) else {
             return Ok(None);
         };

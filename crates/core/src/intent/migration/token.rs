@@ -142,8 +142,11 @@ impl<'a> Operation<'a> {
             return Ok(());
         }
         let runs = self.prove(to, Healthy::as_told)?;
-        if let (Ok(uid), Some(offered)) = (runs, self.journal_mut()?.offered.get_mut(to)) {
-            (offered.uid, offered.order) = (Some(uid), RunOrder::Seen);
+        let journal = self.journal_mut()?;
+        // On the way back it is compared which copy the source has.
+        let keeps_first = journal.source == *to && journal.copies_have_state();
+        if let (Ok(uid), Some(offered)) = (runs, journal.offered.get_mut(to)) {
+            offered.note_seen(uid, keeps_first);
         }
         Ok(())
     }

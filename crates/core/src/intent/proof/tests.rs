@@ -175,6 +175,24 @@ fn a_suspension_that_was_told_before_the_order_to_run_is_no_proof_of_a_stop_afte
     assert!(is_unknown(look(3, Some(&of_another))));
 }
 
+#[test]
+fn a_copy_that_took_the_place_of_the_first_is_not_noted_where_that_is_told() {
+    let seen_by = |keeps_first: bool, first: Option<&str>| {
+        let mut offered = Offered {
+            uid: first.map(str::to_owned),
+            order: RunOrder::Awaited,
+            ..Offered::default()
+        };
+        offered.note_seen("u2".to_owned(), keeps_first);
+        (offered.uid.unwrap(), offered.order)
+    };
+    let noted = ("u2".to_owned(), RunOrder::Seen);
+    assert_eq!(seen_by(true, Some("u1")), ("u1".to_owned(), RunOrder::Awaited));
+    assert_eq!(seen_by(true, None), noted);
+    assert_eq!(seen_by(true, Some("u2")), noted);
+    assert_eq!(seen_by(false, Some("u1")), noted);
+}
+
 /// An operator that acknowledges the generation of the hold has seen the order before it.
 #[test]
 fn a_stop_that_is_acknowledged_by_its_generation_is_proved_after_an_order_to_run() {
