@@ -387,7 +387,7 @@ pub fn state_of(
         }
     };
     let all = profile::all_for(given, gvk)?;
-    let unsaid = || match profile::why_immovable(gvk).map(|known| known.state) {
+    let unsaid = || match profile::why_immovable(gvk).and_then(|known| known.state) {
         _ if is_blocked => State::Kept,
         Some(StateAt::Copy) => State::Kept,
         Some(StateAt::Elsewhere) => State::Elsewhere,

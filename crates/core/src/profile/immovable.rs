@@ -18,7 +18,8 @@ pub enum StateAt {
 pub struct Immovable {
     pub group: &'static str,
     pub kinds: &'static [&'static str],
-    pub state: StateAt,
+    /// Absent: it writes nothing by itself, and a copy in one more cluster is as harmless as one of a kind that nothing is known of.
+    pub state: Option<StateAt>,
     pub why: &'static str,
     /// What it would take to move them.
     pub needs: &'static str,
@@ -48,12 +49,18 @@ const COPY_VOLUMES: &str = "restore a backup of it there, or stop it and copy it
 const RESTORE: &str =
     "restore a backup of it there, or let a replica there take over, once nothing writes here";
 
+/// What lacks whatever runs in Kafka Connect.
+const STOP_IS_NOT_SENT: &str = "a stop soon after a resumption is never sent while Connect still shows STOPPED, and no object says whether the other Connect cluster goes on from the same offsets";
+const STOP_THAT_LASTS: &str = "a stop that is seen to last over two reconciliations, and offsets carried over in between (spec.listOffsets, spec.alterOffsets)";
+const CARRY_OFFSETS: &str =
+    "stop it, carry its offsets over (spec.listOffsets, spec.alterOffsets), and let it run when it has moved";
+
 /// Facts: the API types of each operator, in the version that was current in 2026; where a comment stands, the source it names.
 pub const IMMOVABLE: &[Immovable] = &[
     Immovable {
         group: "spark.apache.org",
         kinds: &["SparkApplication", "SparkCluster"],
-        state: StateAt::Elsewhere,
+        state: Some(StateAt::Elsewhere),
         why: "Apache's Spark operator has no suspension: only a deletion stops them",
         needs: "a field of its operator that stops an application and keeps the object",
         by_hand: "let it end here, and submit it there",
@@ -61,7 +68,7 @@ pub const IMMOVABLE: &[Immovable] = &[
     Immovable {
         group: "sparkoperator.k8s.io",
         kinds: &["ScheduledSparkApplication"],
-        state: StateAt::Elsewhere,
+        state: Some(StateAt::Elsewhere),
         why: "its suspension only stops new runs, and those that are under way go on",
         needs: "its SparkApplications looked up by their owner, and proved to be gone",
         by_hand: "suspend it, wait until its SparkApplications have ended, and resume it when it has moved",
@@ -69,7 +76,7 @@ pub const IMMOVABLE: &[Immovable] = &[
     Immovable {
         group: "argoproj.io",
         kinds: &["Workflow"],
-        state: StateAt::Copy,
+        state: Some(StateAt::Copy),
         why: "which of its nodes have finished is in its status, which stays behind",
         needs: "a Workflow that goes on from the finished nodes of another one",
         by_hand: "let it end here, or submit it there from its beginning",
@@ -80,7 +87,7 @@ pub const IMMOVABLE: &[Immovable] = &[
     Immovable {
         group: "argoproj.io",
         kinds: &["CronWorkflow"],
-        state: StateAt::Elsewhere,
+        state: Some(StateAt::Elsewhere),
         why: "its controller may still submit a Workflow after the suspension, and its status does not say whether it has seen that, so a tick could run in both clusters",
         needs: "an observedGeneration in its status, its Workflows and their pods looked up by their owner, and the last tick carried over",
         by_hand: "suspend it, wait until its Workflows have ended, and resume it when it has moved",
@@ -91,7 +98,7 @@ pub const IMMOVABLE: &[Immovable] = &[
     Immovable {
         group: "batch",
         kinds: &["CronJob"],
-        state: StateAt::Elsewhere,
+        state: Some(StateAt::Elsewhere),
         why: "its controller may still create a Job after the suspension, and its status does not say whether it has seen that, so a tick could run in both clusters",
         needs: "an observedGeneration in its status, its Jobs and their pods looked up by their owner, and the last tick carried over",
         by_hand: "suspend it, wait until its Jobs have ended, and resume it when it has moved",
@@ -101,16 +108,25 @@ pub const IMMOVABLE: &[Immovable] = &[
     // Connect cluster are in another object, and a deletion deletes the connector of whoever has that group.
     Immovable {
         group: "kafka.strimzi.io",
-        kinds: &["KafkaConnector", "KafkaMirrorMaker2"],
-        state: StateAt::Elsewhere,
-        why: "a stop soon after a resumption is never sent while Connect still shows STOPPED, and no object says whether the other Connect cluster goes on from the same offsets",
-        needs: "a stop that is seen to last over two reconciliations, and offsets carried over in between (spec.listOffsets, spec.alterOffsets)",
-        by_hand: "stop it, carry its offsets over (spec.listOffsets, spec.alterOffsets), and let it run when it has moved",
+        kinds: &["KafkaMirrorMaker2"],
+        state: Some(StateAt::Elsewhere),
+        why: STOP_IS_NOT_SENT,
+        needs: STOP_THAT_LASTS,
+        by_hand: CARRY_OFFSETS,
+    },
+    // The workers of its KafkaConnect write. Before a KafkaConnect moves, its KafkaConnectors have to be in both clusters.
+    Immovable {
+        group: "kafka.strimzi.io",
+        kinds: &["KafkaConnector"],
+        state: None,
+        why: STOP_IS_NOT_SENT,
+        needs: STOP_THAT_LASTS,
+        by_hand: CARRY_OFFSETS,
     },
     Immovable {
         group: "batch.volcano.sh",
         kinds: &["Job"],
-        state: StateAt::Elsewhere,
+        state: Some(StateAt::Elsewhere),
         why: "it is stopped and resumed by objects of another kind, not by a field",
         needs: "steps of a move that create objects of other kinds: its Commands",
         by_hand: "abort it by a Command, and submit it there",
@@ -120,7 +136,7 @@ pub const IMMOVABLE: &[Immovable] = &[
     Immovable {
         group: "flink.apache.org",
         kinds: &["FlinkBlueGreenDeployment"],
-        state: StateAt::Copy,
+        state: Some(StateAt::Copy),
         why: "its savepoint is in the status of a child FlinkDeployment, and profiles capture a handle from the copy alone",
         needs: "a handle that is captured from an object beside the copy",
         by_hand: "stop it with a savepoint (spec.template.spec.job.state: suspended), and start it there from that one (initialSavepointPath)",
@@ -128,7 +144,7 @@ pub const IMMOVABLE: &[Immovable] = &[
     Immovable {
         group: "kafka.strimzi.io",
         kinds: &["Kafka"],
-        state: StateAt::Copy,
+        state: Some(StateAt::Copy),
         why: "its operator does not stop it: MirrorMaker 2 moves its topics",
         needs: "a field of its operator that stops it, and its volumes carried over",
         by_hand: "run a second Kafka there that MirrorMaker 2 keeps up with this one, and move its clients",
@@ -138,7 +154,7 @@ pub const IMMOVABLE: &[Immovable] = &[
     Immovable {
         group: "kubevirt.io",
         kinds: &["VirtualMachine"],
-        state: StateAt::Copy,
+        state: Some(StateAt::Copy),
         why: "its disks are on volumes, which a halt leaves behind, and what it imports at its creation would be imported again",
         needs: VOLUMES,
         by_hand: "copy its volumes (VolSync, Velero) while it is halted",
@@ -148,7 +164,7 @@ pub const IMMOVABLE: &[Immovable] = &[
     Immovable {
         group: "postgresql.cnpg.io",
         kinds: &["Cluster"],
-        state: StateAt::Copy,
+        state: Some(StateAt::Copy),
         why: "its held copy is a standby that runs: it has to have caught up before the source is demoted, and its template has to name the new primary afterwards",
         needs: "a hold that may run and is waited for, and a move that changes its template (spec.replica)",
         by_hand: "switch over by its demotion and promotion tokens (spec.replica)",
@@ -157,7 +173,7 @@ pub const IMMOVABLE: &[Immovable] = &[
     Immovable {
         group: "pxc.percona.com",
         kinds: &["PerconaXtraDBCluster"],
-        state: StateAt::Copy,
+        state: Some(StateAt::Copy),
         why: "its data is on volumes, which a pause leaves behind; a backup is of a cluster that runs, and what is written between the backup and the pause is lost",
         needs: VOLUMES,
         by_hand: COPY_VOLUMES,
@@ -166,7 +182,7 @@ pub const IMMOVABLE: &[Immovable] = &[
     Immovable {
         group: "psmdb.percona.com",
         kinds: &["PerconaServerMongoDB"],
-        state: StateAt::Copy,
+        state: Some(StateAt::Copy),
         why: "its data is on volumes, which a pause leaves behind; a pause is ignored while a backup runs",
         needs: VOLUMES,
         by_hand: COPY_VOLUMES,
@@ -175,7 +191,7 @@ pub const IMMOVABLE: &[Immovable] = &[
     Immovable {
         group: "pgv2.percona.com",
         kinds: &["PerconaPGCluster"],
-        state: StateAt::Copy,
+        state: Some(StateAt::Copy),
         why: "its data is on volumes, which a pause leaves behind, and nothing proves that a standby has replayed all of it",
         needs: VOLUMES,
         by_hand: COPY_VOLUMES,
@@ -183,7 +199,7 @@ pub const IMMOVABLE: &[Immovable] = &[
     Immovable {
         group: "postgres-operator.crunchydata.com",
         kinds: &["PostgresCluster"],
-        state: StateAt::Copy,
+        state: Some(StateAt::Copy),
         why: "its data is on volumes, which a shutdown leaves behind, and nothing proves that a standby has replayed all of it",
         needs: VOLUMES,
         by_hand: COPY_VOLUMES,
@@ -192,7 +208,7 @@ pub const IMMOVABLE: &[Immovable] = &[
     Immovable {
         group: "clickhouse.altinity.com",
         kinds: &["ClickHouseInstallation"],
-        state: StateAt::Copy,
+        state: Some(StateAt::Copy),
         why: "its data is on volumes, which a stop leaves behind",
         needs: VOLUMES,
         by_hand: COPY_VOLUMES,
@@ -201,7 +217,7 @@ pub const IMMOVABLE: &[Immovable] = &[
     Immovable {
         group: "rabbitmq.com",
         kinds: &["RabbitmqCluster"],
-        state: StateAt::Copy,
+        state: Some(StateAt::Copy),
         why: "its queues are on volumes, which a stop leaves behind",
         needs: VOLUMES,
         by_hand: "drain its queues into a second one there (shovels), or stop it and copy its volumes (VolSync, Velero)",
@@ -210,7 +226,7 @@ pub const IMMOVABLE: &[Immovable] = &[
     Immovable {
         group: "cassandra.datastax.com",
         kinds: &["CassandraDatacenter"],
-        state: StateAt::Copy,
+        state: Some(StateAt::Copy),
         why: "its data is on volumes, which a stop leaves behind, with the addresses and tokens of its nodes",
         needs: VOLUMES,
         by_hand: COPY_VOLUMES,
@@ -219,7 +235,7 @@ pub const IMMOVABLE: &[Immovable] = &[
     Immovable {
         group: "pingcap.com",
         kinds: &["TidbCluster"],
-        state: StateAt::Copy,
+        state: Some(StateAt::Copy),
         why: "its data is on volumes, which a suspension leaves behind, and a new copy cannot be created suspended",
         needs: VOLUMES,
         by_hand: COPY_VOLUMES,
@@ -227,7 +243,7 @@ pub const IMMOVABLE: &[Immovable] = &[
     Immovable {
         group: "k8s.mariadb.com",
         kinds: &["MariaDB"],
-        state: StateAt::Copy,
+        state: Some(StateAt::Copy),
         why: "a site is primary if its name says so, and Karmada gives both copies one name",
         needs: "a field of its operator that names the site, other than metadata.name",
         by_hand: RESTORE,
@@ -235,7 +251,7 @@ pub const IMMOVABLE: &[Immovable] = &[
     Immovable {
         group: "acid.zalan.do",
         kinds: &["postgresql"],
-        state: StateAt::Copy,
+        state: Some(StateAt::Copy),
         why: "its status does not say what its operator has acted on, and a cluster that ran cannot safely become a standby",
         needs: "an observedGeneration in its status, and a proof that the last WAL has arrived",
         by_hand: RESTORE,
@@ -243,7 +259,7 @@ pub const IMMOVABLE: &[Immovable] = &[
     Immovable {
         group: "elasticsearch.k8s.elastic.co",
         kinds: &["Elasticsearch"],
-        state: StateAt::Copy,
+        state: Some(StateAt::Copy),
         why: "it cannot run without nodes, and its snapshots are calls of its own API",
         needs: "zero nodes in its operator, and snapshots and restores that are objects",
         by_hand: "restore a snapshot of it there that was made when nothing wrote any more",
@@ -251,7 +267,7 @@ pub const IMMOVABLE: &[Immovable] = &[
     Immovable {
         group: "redis.redis.opstreelabs.in",
         kinds: &["Redis", "RedisCluster"],
-        state: StateAt::Copy,
+        state: Some(StateAt::Copy),
         why: "its operator can be told to leave it alone, not to stop it",
         needs: "a field of its operator that stops it",
         by_hand: RESTORE,
@@ -259,7 +275,7 @@ pub const IMMOVABLE: &[Immovable] = &[
     Immovable {
         group: "mysql.oracle.com",
         kinds: &["InnoDBCluster"],
-        state: StateAt::Copy,
+        state: Some(StateAt::Copy),
         why: "it needs one instance at least",
         needs: "zero instances in its operator",
         by_hand: RESTORE,
@@ -267,7 +283,7 @@ pub const IMMOVABLE: &[Immovable] = &[
     Immovable {
         group: "scylla.scylladb.com",
         kinds: &["ScyllaCluster"],
-        state: StateAt::Copy,
+        state: Some(StateAt::Copy),
         why: "its operator does not stop it: it replicates to a second site by itself",
         needs: "a field of its operator that stops it, and its volumes carried over",
         by_hand: "run a second site that it replicates to, and move its clients there",
@@ -275,7 +291,7 @@ pub const IMMOVABLE: &[Immovable] = &[
     Immovable {
         group: "minio.min.io",
         kinds: &["Tenant"],
-        state: StateAt::Copy,
+        state: Some(StateAt::Copy),
         why: "its operator does not stop it: it replicates to a second site by itself",
         needs: "a field of its operator that stops it, and its volumes carried over",
         by_hand: "run a second site that it replicates to, and move its clients there",
@@ -283,7 +299,7 @@ pub const IMMOVABLE: &[Immovable] = &[
     Immovable {
         group: "planetscale.com",
         kinds: &["VitessCluster"],
-        state: StateAt::Copy,
+        state: Some(StateAt::Copy),
         why: "its operator does not stop it: it replicates to a second site by itself",
         needs: "a field of its operator that stops it, and its volumes carried over",
         by_hand: "run a second site that it replicates to, and move its clients there",
@@ -291,7 +307,7 @@ pub const IMMOVABLE: &[Immovable] = &[
     Immovable {
         group: "crdb.cockroachlabs.com",
         kinds: &["CrdbCluster"],
-        state: StateAt::Copy,
+        state: Some(StateAt::Copy),
         why: "its operator does not stop it: it replicates to a second site by itself",
         needs: "a field of its operator that stops it, and its volumes carried over",
         by_hand: "run a second site that it replicates to, and move its clients there",

@@ -33,13 +33,14 @@ fn to_west() -> (PropagationSpec, Write) {
 }
 
 #[test]
-fn each_of_them_has_state_unless_a_profile_says_otherwise() {
+fn each_of_them_has_the_state_that_is_known_unless_a_profile_says_otherwise() {
     for known in IMMOVABLE {
         for kind in known.kinds {
             let of = |unknown| state(&[], known.group, kind, unknown);
             let expected = match known.state {
-                StateAt::Copy => State::Kept,
-                StateAt::Elsewhere => State::Elsewhere,
+                Some(StateAt::Copy) => State::Kept,
+                Some(StateAt::Elsewhere) => State::Elsewhere,
+                None => State::Unsaid,
             };
             assert_eq!(of(UnknownKinds::Pass), expected, "{kind}");
             let is_kubernetes = known.group == "batch" || known.group.ends_with(".k8s.io");
@@ -102,6 +103,42 @@ fn a_tick_is_not_run_in_two_clusters() {
     // It takes nothing along.
     let gone = Write::Template(ground.tenants[0].workload.clone());
     assert_eq!(ground.judge(&gone, None), Ok(Doubts::default()));
+}
+
+/// The finding about a KafkaConnect whose connectors the target lacks asks for that.
+#[test]
+fn one_more_cluster_for_kafka_connectors_passes() {
+    let ground = ground_of("kafka.strimzi.io", "KafkaConnector");
+    let both = policy(all_of(&["east", "west"]));
+    let write = Write::Policy(policy_name("orders"), Some(Box::new(both)));
+    let told = ground.judge(&write, None).unwrap().told().unwrap();
+    assert!(told.contains("whether that loses state is not known"), "{told}");
+    let mirror = ground_of("kafka.strimzi.io", "KafkaMirrorMaker2");
+    assert!(mirror.judge(&write, None).is_err());
+}
+
+#[test]
+fn a_kafka_connect_is_moved_by_the_policy_that_has_its_connectors_too() {
+    let (mut both, _) = two_of_one_policy();
+    for (tenant, kind) in both.tenants.iter_mut().zip(["KafkaConnect", "KafkaConnector"]) {
+        tenant.workload.group = "kafka.strimzi.io".to_owned();
+        tenant.workload.kind = kind.to_owned();
+        tenant.state = state(&[], "kafka.strimzi.io", kind, UnknownKinds::Pass);
+    }
+    let west = policy_of_all(&["west"]);
+    let orders = policy_name("orders");
+    let write = Write::Policy(orders.clone(), Some(Box::new(west.clone())));
+    let refusal = both.judge(&write, None).unwrap_err();
+    let (change, to_be) = ((&orders, Some(&west)), |_: &Tenant| None);
+    let called = driven::called_for(&both, &refusal, change, &Migrations::default(), to_be, |_, _| {
+        false
+    });
+    let called: Vec<String> = called
+        .unwrap()
+        .into_iter()
+        .map(|called| called.workload.name)
+        .collect();
+    assert_eq!(called, ["orders"]);
 }
 
 #[test]
