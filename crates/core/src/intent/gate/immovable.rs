@@ -39,10 +39,30 @@ impl Refusal {
         self.immovable.get(&loss.kind()).copied()
     }
 
-    /// Returns what a person can do about the first loss.
+    /// Returns what a person can do about the first loss. What accepts the write accepts every loss: where a Migration carries the state of
+    /// some of the workloads and not of all, those are moved first.
     pub(super) fn way_out(&self) -> Option<String> {
-        let first = self.losses.first()?;
-        first.way_out_with(self.immovable(first))
+        let is_stuck = |loss: &&Loss| self.immovable(loss).is_some();
+        let stuck = self.losses.iter().find(is_stuck);
+        let mut moves = self
+            .losses
+            .iter()
+            .filter(|loss| loss.is_move() && !is_stuck(loss));
+        let first = stuck.or_else(|| self.losses.first())?;
+        let way = first.way_out_with(self.immovable(first));
+        let Some(moved) = stuck.and_then(|_| moves.next()) else {
+            return way;
+        };
+        let how = moved.way_out()?;
+        let more = match moves.count() {
+            0 => String::new(),
+            more => format!(" and {more} more"),
+        };
+        let rest = way.map_or_else(String::new, |way| format!("; {}: {way}", first.workload));
+        Some(format!(
+            "move {}{more} first ({how}), then push again{rest}",
+            moved.workload
+        ))
     }
 }
 

@@ -105,6 +105,24 @@ fn a_tick_is_not_run_in_two_clusters() {
     assert_eq!(ground.judge(&gone, None), Ok(Doubts::default()));
 }
 
+#[test]
+fn what_a_migration_carries_is_moved_before_the_loss_of_the_rest_is_accepted() {
+    let (mut both, _) = two_of_one_policy();
+    let bills = &mut both.tenants[1];
+    bills.workload.group = "batch".to_owned();
+    bills.workload.kind = "CronJob".to_owned();
+    bills.state = state(&[], "batch", "CronJob", UnknownKinds::Pass);
+    let west = Box::new(policy_of_all(&["west"]));
+    let write = Write::Policy(policy_name("orders"), Some(west));
+    let hint = both.judge(&write, None).unwrap_err().hint(None);
+    let says = "move FlinkDeployment shop/orders first (a Migration carries its state: cutover migrate FlinkDeployment/orders --namespace \
+                shop --to west), then push again; CronJob shop/bills: it would take ";
+    assert!(hint.starts_with(says), "{hint}");
+    both.tenants.remove(1);
+    let hint = both.judge(&write, None).unwrap_err().hint(None);
+    assert!(hint.starts_with("a Migration carries its state: "), "{hint}");
+}
+
 /// The finding about a KafkaConnect whose connectors the target lacks asks for that.
 #[test]
 fn one_more_cluster_for_kafka_connectors_passes() {
