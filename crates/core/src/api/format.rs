@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use super::{Differences, PARENTS_FORMAT, PIN_FORMAT, PLAIN_FORMAT, PatchOp, PinState, WorkloadProfileSpec};
+use super::{Differences, PIN_FORMAT, PLAIN_FORMAT, PROFILE_FORMAT, PatchOp, PinState, WorkloadProfileSpec};
 
 /// The format of an attempt whose source is recreated for a state handle. An earlier version would start it from an older state.
 const RECREATE_FORMAT: u32 = 3;
@@ -17,8 +17,8 @@ pub(super) fn of_attempt<'p>(
 ) -> u32 {
     let by_handle = profile.restart.iter().any(PatchOp::names_a_handle);
     // An earlier version can't read such a profile.
-    if !profile.optional_parents.is_empty() {
-        return PARENTS_FORMAT;
+    if !profile.optional_parents.is_empty() || profile.selected().next().is_some() {
+        return PROFILE_FORMAT;
     }
     if profile.recreate_for_handle {
         return RECREATE_FORMAT;
@@ -34,7 +34,7 @@ pub(super) fn of_pin(pin: &PinState) -> u32 {
     if pin.created_fields.is_empty() {
         PLAIN_FORMAT
     } else {
-        PARENTS_FORMAT
+        PROFILE_FORMAT
     }
 }
 
@@ -67,7 +67,7 @@ fn of_patches<'p>(patches: impl IntoIterator<Item = &'p PatchOp>) -> u32 {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::api::{ClaimOwner, PinnedRule};
+    use crate::api::{BindingId, ClaimOwner, Journal, MigrationSpec, PinnedRule, WorkloadRef};
     use crate::profile::built_in;
 
     fn flink() -> WorkloadProfileSpec {
@@ -85,9 +85,45 @@ mod tests {
             |spec: &WorkloadProfileSpec| !spec.recreate_for_handle && spec.optional_parents.is_empty();
         for builtin in all.filter(|builtin| is_plain(&builtin.spec)) {
             let image = PatchOp::add("/spec/image", "orders:2.0");
-            assert_eq!(of_attempt(&builtin.spec, [&image]), PLAIN_FORMAT);
+            let kept = builtin.spec.for_journal();
+            assert_eq!(of_attempt(&kept, [&image]), PLAIN_FORMAT);
         }
         assert_eq!(format_of_guests(&BTreeMap::new()), PLAIN_FORMAT);
+    }
+
+    /// Version 0.1.0 refuses a profile with a field that it does not know, and with it the journal.
+    #[test]
+    fn a_journal_that_says_it_is_plain_has_no_field_that_the_version_before_does_not_know() {
+        let workload = WorkloadRef {
+            api_version: "example.org/v1".to_owned(),
+            kind: "Any".to_owned(),
+            name: "any".to_owned(),
+        };
+        let spec = MigrationSpec::of(workload, None, "west".into());
+        let binding = serde_json::json!({"name": "any-any", "uid": "1", "id": "2"});
+        let binding: BindingId = serde_json::from_value(binding).unwrap();
+        let mut newer = Vec::new();
+        for builtin in built_in().unwrap() {
+            let profile = builtin.spec.clone();
+            let journal = Journal::begin(&spec, profile, "east".into(), binding.clone());
+            let kept = serde_json::to_value(&*journal.profile).unwrap();
+            assert!(kept.get("repeats").is_none(), "{kept}");
+            if journal.format() == PROFILE_FORMAT {
+                newer.extend(builtin.metadata.name.as_deref());
+            } else {
+                let is_read = |field: &&str| kept.get(field).is_none();
+                assert!(["needs", "optionalParents"].iter().all(is_read), "{kept}");
+            }
+        }
+        newer.sort_unstable();
+        let expected = [
+            "kafka-connect",
+            "kubeflow-training",
+            "mpijob",
+            "numaflow-monovertex",
+            "numaflow-pipeline",
+        ];
+        assert_eq!(newer, expected);
     }
 
     type Change = fn(&mut WorkloadProfileSpec);
@@ -118,11 +154,11 @@ mod tests {
         recreated.recreate_for_handle = true;
         assert_eq!(of_attempt(&recreated, []), RECREATE_FORMAT);
         recreated.optional_parents = vec!["/spec/flinkConfiguration".to_owned()];
-        assert_eq!(of_attempt(&recreated, []), PARENTS_FORMAT);
+        assert_eq!(of_attempt(&recreated, []), PROFILE_FORMAT);
         let mut pin = PinState::default();
         assert_eq!(of_pin(&pin), PLAIN_FORMAT);
         pin.creates(vec!["/spec/running".to_owned()]);
-        assert_eq!(of_pin(&pin), PARENTS_FORMAT);
+        assert_eq!(of_pin(&pin), PROFILE_FORMAT);
     }
 
     #[test]

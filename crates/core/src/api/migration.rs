@@ -525,9 +525,14 @@ impl Journal {
         source: ClusterName,
         binding: BindingId,
     ) -> Self {
+        let profile: Arc<WorkloadProfileSpec> = profile.into();
+        let kept = WorkloadProfileSpec {
+            needs: profile.selected().cloned().collect(),
+            ..profile.for_journal()
+        };
         Self {
             spec: Box::new(spec.clone()),
-            profile: profile.into(),
+            profile: if kept == *profile { profile } else { Arc::new(kept) },
             target: spec.to.clone(),
             template_uid: String::new(),
             template_spec: None,

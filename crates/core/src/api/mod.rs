@@ -98,7 +98,7 @@ pub const API_VERSION: &str = "cutover.dev/v1alpha1";
 
 /// The newest format that this program reads and writes. It rises when a program of before could not go on safely from something that
 /// this one writes: that one leaves such an intent alone, and says so.
-pub const STATUS_FORMAT: u32 = PARENTS_FORMAT;
+pub const STATUS_FORMAT: u32 = PROFILE_FORMAT;
 
 /// The format of whatever every version can go on from safely: most of what is written, so that versions can take turns with it.
 pub const PLAIN_FORMAT: u32 = 1;
@@ -111,9 +111,10 @@ pub const PIN_FORMAT: u32 = 2;
 /// control field too, for a request to move the workload once more.
 pub const ENDED_FORMAT: u32 = 3;
 
-/// The format of what stands on a pin that creates what its template lacks. An earlier version would take that pin for one that another
-/// client has changed.
-pub const PARENTS_FORMAT: u32 = 4;
+/// The format of what goes by a profile with optional parents, or with needs that a label selector finds: an earlier version cannot read such
+/// a profile, nor the journal that has it. And of a pin that creates what its template lacks: an earlier version would take it for one that
+/// another client has changed.
+pub const PROFILE_FORMAT: u32 = 4;
 
 /// The namespace of cutover's own objects in the Karmada API server; nothing in it goes to members.
 pub const OWN_NAMESPACE: &str = "cutover-system";

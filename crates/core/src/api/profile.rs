@@ -119,6 +119,20 @@ impl WorkloadProfileSpec {
         lists.into_iter().flatten()
     }
 
+    /// Returns it as a journal keeps it: without what counts only before anything begins, and what a version of before could not read.
+    pub(crate) fn for_journal(&self) -> Self {
+        Self {
+            repeats: Vec::new(),
+            needs: Vec::new(),
+            ..self.clone()
+        }
+    }
+
+    /// Returns the entries of `needs` that find objects by their labels. They count until the target runs.
+    pub(crate) fn selected(&self) -> impl Iterator<Item = &NeededObject> {
+        self.needs.iter().filter(|need| need.label_selector.is_some())
+    }
+
     /// Returns whether any handle is a secret.
     pub fn has_secrets(&self) -> bool {
         self.capture.iter().any(|rule| rule.secret)

@@ -190,8 +190,7 @@ impl Dependencies {
     /// Returns what has to be waited for before the workload may be stopped, and before it may run in the target. What was not looked
     /// for is waited for, too.
     pub(super) fn awaited(&self, profile: &WorkloadProfileSpec, target: &ClusterName) -> Option<String> {
-        let selects = profile.needs.iter().filter(|need| need.label_selector.is_some());
-        if self.selected.len() < selects.count() {
+        if self.selected.len() < profile.selected().count() {
             return Some(format!("a look for what the workload needs in {target}"));
         }
         self.selected.iter().find_map(|selected| selected.awaited(target))

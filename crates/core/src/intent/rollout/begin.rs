@@ -205,7 +205,7 @@ impl Operation<'_> {
         self.status.held_back = None;
         self.status.journal = Some(RolloutJournal {
             workload: spec.workload.clone(),
-            profile: Box::new(profile),
+            profile: Box::new(profile.for_journal()),
             binding,
             template_uid: template["metadata"]["uid"]
                 .as_str()

@@ -3,7 +3,7 @@
 use serde_json::{Value, json};
 
 use super::scene::{EARLY, EAST, Scene, WEST, held, member, names, seen, template};
-use crate::api::{FailoverPhase as Phase, PARENTS_FORMAT, PatchOp, Progress, WorkloadProfileSpec};
+use crate::api::{FailoverPhase as Phase, PROFILE_FORMAT, PatchOp, Progress, WorkloadProfileSpec};
 use cutover_karmada::name::ClusterName;
 use cutover_karmada::{ClusterOverridePolicy, overrides};
 
@@ -51,7 +51,7 @@ fn the_pin_creates_what_a_template_lacks_as_long_as_it_does() {
     assert_eq!(scene.play(), [EAST], "it runs on");
     assert_eq!(in_west(&scene), Some(json!({"held": "yes"})));
     assert_ne!(scene.marker(), before);
-    assert_eq!(scene.status.format(), PARENTS_FORMAT);
+    assert_eq!(scene.status.format(), PROFILE_FORMAT);
     template_has(&mut scene, Some(json!({"a": "b"})));
     assert_eq!(in_west(&scene), Some(json!({"held": "yes"})), "until it is seen");
     assert_eq!(scene.play(), [EAST]);
