@@ -251,7 +251,7 @@ async fn objects_of_a_kind_that_is_not_served_are_none_only_if_the_server_says_s
 
 /// What is installed in a member decides about the version; a member that can't be asked isn't one that has nothing.
 #[tokio::test]
-async fn objects_are_listed_in_the_first_version_of_their_group_that_has_their_kind() {
+async fn kinds_are_looked_up_in_the_first_version_of_their_group_that_has_them() {
     let groups = json!({"kind": "APIGroupList", "groups": [
         {"name": "batch", "versions": [{"groupVersion": "batch/v1", "version": "v1"}]},
         {"name": "kueue.x-k8s.io", "versions": [
@@ -264,26 +264,22 @@ async fn objects_are_listed_in_the_first_version_of_their_group_that_has_their_k
         let resource = json!({"name": plural, "kind": kind, "namespaced": true});
         json!({"kind": "APIResourceList", "resources": [resource]})
     };
-    let (queues, other) = (
-        kinds("LocalQueue", "localqueues"),
-        kinds("Topology", "topologies"),
-    );
-    let list = json!({"kind": "LocalQueueList", "items": [{"metadata": {"name": "default"}}]});
+    let (queues, workloads) = (kinds("LocalQueue", "localqueues"), kinds("Workload", "workloads"));
+    let other = kinds("Topology", "topologies");
+    let mut both = queues.clone();
+    let more = workloads["resources"][0].clone();
+    both["resources"].as_array_mut().unwrap().push(more);
     let forbidden = || refusal(403, "Forbidden", json!({}));
-    // What is answered, one after the other; how many objects are found, where that is known.
-    let cases: [(Vec<(u16, Value)>, Option<usize>); 7] = [
+    // What is answered, one after the other; how many kinds are found, where that is known.
+    let cases: [(Vec<(u16, Value)>, Option<usize>); 8] = [
         (vec![(200, without)], Some(0)),
+        (vec![(200, groups.clone()), (200, both)], Some(2)),
         (
-            vec![(200, groups.clone()), (200, queues.clone()), (200, list.clone())],
-            Some(1),
+            vec![(200, groups.clone()), (200, queues.clone()), (200, workloads)],
+            Some(2),
         ),
         (
-            vec![
-                (200, groups.clone()),
-                (200, other.clone()),
-                (200, queues.clone()),
-                (200, list),
-            ],
+            vec![(200, groups.clone()), (200, other.clone()), (200, queues.clone())],
             Some(1),
         ),
         (
@@ -303,7 +299,7 @@ async fn objects_are_listed_in_the_first_version_of_their_group_that_has_their_k
         });
         let east = cluster.member(&ClusterName::new("east"));
         let read = east
-            .list_of_group("kueue.x-k8s.io", "LocalQueue", Some("shop"))
+            .look_up_all("kueue.x-k8s.io", &["LocalQueue", "Workload"])
             .await;
         let found = match read.answer {
             Answer::Found(found) => Some(found.len()),

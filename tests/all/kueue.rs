@@ -77,7 +77,9 @@ impl Kueue {
         let owner = json!({
             "apiVersion": "batch/v1", "kind": "Job", "name": "train", "uid": job["metadata"]["uid"], "controller": true,
         });
-        let metadata = json!({"name": "job-train-1", "namespace": "shop", "ownerReferences": [owner]});
+        let labels = json!({"kueue.x-k8s.io/job-uid": job["metadata"]["uid"]});
+        let metadata =
+            json!({"name": "job-train-1", "namespace": "shop", "labels": labels, "ownerReferences": [owner]});
         self.create(&WORKLOADS, "Workload", metadata);
     }
 

@@ -250,18 +250,34 @@ impl Reader {
         }
     }
 
-    /// Reads the objects of a kind in the first version of its group that has it here: none where no version has.
-    pub async fn list_of_group(&self, group: &str, kind: &str, namespace: Option<&str>) -> Read<Vec<Value>> {
-        let gvk = Gvk {
-            group: group.to_owned(),
-            version: String::new(),
-            kind: kind.to_owned(),
+    /// Returns how kinds of one API group are served here, each in the first version of the group that has it: those that any has.
+    pub async fn look_up_all(&self, group: &str, kinds: &[&str]) -> Read<Vec<Served>> {
+        let groups = self.groups().await;
+        let of_group = match &groups.answer {
+            Answer::Found(all) => all.iter().find(|known| known.name == group),
+            _ => None,
         };
-        let found = self.look_up_in_any_version(&gvk).await;
-        match &found.answer {
-            Answer::Found(Some(served)) => self.list(served, namespace, None).await,
-            _ => found.map(|_| Answer::Found(Vec::new())),
+        let versions = of_group.into_iter().flat_map(|group| &group.versions);
+        let versions: Vec<String> = versions.map(|version| version.version.clone()).collect();
+        let mut served: Vec<Served> = Vec::new();
+        for version in versions {
+            let mut missing = kinds.to_vec();
+            missing.retain(|kind| served.iter().all(|known| known.gvk.kind != *kind));
+            if missing.is_empty() {
+                break;
+            }
+            let of_version = self.kinds(group, &version).await;
+            let Answer::Found(all) = &of_version.answer else {
+                return of_version.map(|_| Answer::Found(Vec::new()));
+            };
+            let gvk = |kind: &str| Gvk {
+                group: group.to_owned(),
+                version: version.clone(),
+                kind: kind.to_owned(),
+            };
+            served.extend(missing.into_iter().filter_map(|kind| served_as(all, &gvk(kind))));
         }
+        groups.map(|_| Answer::Found(served))
     }
 
     /// Reads a list of limited length. `NotFound`: the path was answered with a 404, by whomever.
@@ -319,20 +335,16 @@ impl Reader {
 
     /// Returns the same in a version that is served.
     async fn look_up_version(&self, gvk: &Gvk) -> Read<Option<Served>> {
-        let path = format!("/apis/{}/{}", gvk.group, gvk.version);
+        let kinds = self.kinds(&gvk.group, &gvk.version).await;
+        kinds.map(|all| Answer::Found(served_as(&all, gvk)))
+    }
+
+    /// Reads the kinds that a version of a group has.
+    async fn kinds(&self, group: &str, version: &str) -> Read<Vec<ServedKind>> {
+        let path = format!("/apis/{group}/{version}");
         self.ask(Ok(path), |answer| match answer {
             Ok(body) => match parsed::<Kinds>(&body) {
-                Ok(all) if all.kind == "APIResourceList" => {
-                    let mut kinds = all.resources.into_iter();
-                    // A subresource may be of the same kind.
-                    let found = kinds.find(|found| found.kind == gvk.kind && !found.name.contains('/'));
-                    Answer::Found(found.map(|found| Served {
-                        gvk: gvk.clone(),
-                        plural: found.name,
-                        namespaced: found.namespaced,
-                        watchable: true,
-                    }))
-                }
+                Ok(all) if all.kind == "APIResourceList" => Answer::Found(all.resources),
                 Ok(other) => Answer::unknown(format!(
                     "a {} was answered instead of a list of kinds",
                     other.kind
@@ -460,6 +472,18 @@ struct ServedKind {
     kind: String,
     #[serde(default)]
     namespaced: bool,
+}
+
+/// Returns how a kind is served by a version that has these. A subresource may be of the same kind.
+fn served_as(kinds: &[ServedKind], gvk: &Gvk) -> Option<Served> {
+    let mut kinds = kinds.iter();
+    let found = kinds.find(|found| found.kind == gvk.kind && !found.name.contains('/'))?;
+    Some(Served {
+        gvk: gvk.clone(),
+        plural: found.name.clone(),
+        namespaced: found.namespaced,
+        watchable: true,
+    })
 }
 
 #[derive(Default, Deserialize)]

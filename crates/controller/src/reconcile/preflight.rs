@@ -356,7 +356,8 @@ impl Look {
         let Some(concerns) = concerns.filter(|concerns| concerns.any()) else {
             return Seen::unknown("not read: nothing starts it by itself where it is held");
         };
-        scalers::read(&self.cluster, workload, concerns, members.keys()).await
+        let gvk = spec.workload.gvk();
+        scalers::read(&self.cluster, (workload, &gvk), concerns, members.keys()).await
     }
 
     /// Reads the policy that has taken a template up.

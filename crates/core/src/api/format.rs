@@ -91,7 +91,7 @@ mod tests {
         assert_eq!(format_of_guests(&BTreeMap::new()), PLAIN_FORMAT);
     }
 
-    /// Version 0.1.0 refuses a profile with a field that it does not know, and with it the journal.
+    /// An earlier version refuses a profile with a field that it does not know, and with it the journal.
     #[test]
     fn a_journal_that_says_it_is_plain_has_no_field_that_the_version_before_does_not_know() {
         let workload = WorkloadRef {

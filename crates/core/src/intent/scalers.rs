@@ -16,6 +16,31 @@ pub const HPA: (&str, &str) = ("autoscaling/v2", "HorizontalPodAutoscaler");
 /// The API group of Kueue, which lets a suspended workload run as soon as it has admitted it.
 pub const KUEUE: &str = "kueue.x-k8s.io";
 
+/// On what Kueue keeps of a workload that it manages: the uid of that workload.
+pub const KUEUE_JOB_UID: &str = "kueue.x-k8s.io/job-uid";
+
+/// The kinds that Kueue suspends and lets run, by their API groups (kubernetes-sigs/kueue@v0.19.2, pkg/controller/jobs). Of kinds that it
+/// manages by their pods, such as Deployments, it changes no field.
+const OF_KUEUE: &[(&str, &[&str])] = &[
+    ("batch", &["Job"]),
+    ("jobset.x-k8s.io", &["JobSet"]),
+    (
+        "kubeflow.org",
+        &[
+            "JAXJob",
+            "MPIJob",
+            "PaddleJob",
+            "PyTorchJob",
+            "TFJob",
+            "XGBoostJob",
+        ],
+    ),
+    ("ray.io", &["RayCluster", "RayJob", "RayService"]),
+    ("sparkoperator.k8s.io", &["SparkApplication"]),
+    ("trainer.kubeflow.org", &["TrainJob"]),
+    ("workload.codeflare.dev", &["AppWrapper"]),
+];
+
 /// The finding that stays while a scaler is seen that doesn't leave a held copy alone.
 const CODE: &str = "ScaledFromZero";
 /// The same of Kueue.
@@ -25,6 +50,9 @@ const STARTED_BY_KUEUE: &str = "StartedByKueue";
 const DEFAULT_QUEUE: &str = "default";
 const QUEUE_LABEL: &str = "kueue.x-k8s.io/queue-name";
 
+/// What can be done about a copy that Kueue has (kubernetes-sigs/kueue@v0.19.2, pkg/controller/jobframework/validation.go).
+const LET_IT_END: &str = "let it end here, or create it again in a namespace without that queue; Kueue takes no queue off a workload that runs";
+
 const PAUSED: &str = "autoscaling.keda.sh/paused";
 const PAUSED_REPLICAS: &str = "autoscaling.keda.sh/paused-replicas";
 
@@ -33,7 +61,7 @@ const PAUSED_REPLICAS: &str = "autoscaling.keda.sh/paused-replicas";
 pub struct Concerns {
     /// It is held by the number of its replicas, which autoscalers set.
     pub autoscalers: bool,
-    /// It is held by its suspension, which Kueue takes back.
+    /// It is held by its suspension, and of a kind of which Kueue takes that back.
     pub kueue: bool,
 }
 
@@ -49,9 +77,13 @@ impl Concerns {
             let mut patches = profile.hold.iter().chain(&profile.suspend);
             patches.any(|patch| patch.path.ends_with(field))
         };
+        let of = &profile.applies_to;
+        let is_of_kueue = OF_KUEUE.iter().any(|(group, kinds)| {
+            *group == of.group && of.kinds.iter().any(|kind| kinds.contains(&kind.as_str()))
+        });
         Self {
             autoscalers: sets("/replicas"),
-            kueue: sets("/suspend"),
+            kueue: is_of_kueue && sets("/suspend"),
         }
     }
 
@@ -109,11 +141,11 @@ impl FromZero {
             }
             Self::NotPausedYet => "check what KEDA reports about it there, or remove it",
             Self::MinimumZero => "set its minReplicas to 1 for as long as the workload is held, or remove it",
-            Self::Queued => "remove the label from the copy before it moves",
+            Self::Queued => LET_IT_END,
             Self::DefaultQueue => "give that queue another name, or remove it, before the workload moves",
             Self::Managed => {
-                "take the workload out of Kueue before it moves: remove its queue (with manageJobsWithoutQueueName, keep its namespace \
-                 out of managedJobsNamespaceSelector), and then that object"
+                "let it end here, or create it again in a namespace without a queue for it, which Kueue's managedJobsNamespaceSelector \
+                 leaves out; Kueue takes no queue off a workload that runs"
             }
         }
     }
@@ -384,6 +416,14 @@ mod tests {
         assert_eq!(of("FlinkDeployment", "flink.apache.org"), (false, false));
         assert_eq!(of("Job", "batch"), (false, true));
         assert_eq!(of("PyTorchJob", "kubeflow.org"), (false, true));
+        // Kueue knows nothing of another kind, however that is suspended.
+        let job = crate::profile::find(&[], None, &Gvk::new("batch/v1", "Job"));
+        let mut own = job.unwrap().unwrap().spec;
+        own.applies_to.group = "example.org".to_owned();
+        assert!(!Concerns::of(&own).any());
+        let of_kueue = crate::profile::built_in().unwrap().iter();
+        let of_kueue = of_kueue.filter(|builtin| Concerns::of(&builtin.spec).kueue);
+        assert_eq!(of_kueue.count(), 9, "as many as refuse the label of a queue");
     }
 
     #[test]

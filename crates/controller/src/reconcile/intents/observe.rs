@@ -354,7 +354,15 @@ impl MigrationReader<'_> {
         let known = known.filter(|_| !(concerns.kueue && self.status.phase == Phase::Expand));
         match known {
             Some(known) => known,
-            None => super::scalers::read(&self.parts.cluster, &self.workload, concerns, &involved).await,
+            None => {
+                super::scalers::read(
+                    &self.parts.cluster,
+                    (&self.workload, &self.gvk),
+                    concerns,
+                    &involved,
+                )
+                .await
+            }
         }
     }
 

@@ -348,10 +348,10 @@ impl Reader<'_> {
         if !matches!(self.status.phase, Phase::Preflight | Phase::Shifting) {
             return Seen::unknown("not read in this phase");
         }
-        let members = snapshot.members.keys();
+        let (members, gvk) = (snapshot.members.keys(), self.spec.workload.gvk());
         scalers::read(
             &self.parts.cluster,
-            &self.workload,
+            (&self.workload, &gvk),
             Concerns::AUTOSCALERS,
             members,
         )

@@ -4,12 +4,14 @@ use std::time::Duration;
 
 use futures::future::{join, join_all};
 use serde_json::Value;
-use tokio::time::Instant;
+use tokio::time::{Instant, timeout};
 
-use super::ask::all;
-use cutover_cluster::{Cluster, Lookup, Read, Reader};
+use super::ask::{all, optional};
+use super::members::{ANSWERS_WITHIN, no_answer};
+use super::served;
+use cutover_cluster::{Cluster, Lookup, Read, Reader, Served};
 use cutover_core::intent::Seen;
-use cutover_core::intent::scalers::{Concerns, HPA, KUEUE, SCALED_OBJECT, Scaler, of_kueue};
+use cutover_core::intent::scalers::{Concerns, HPA, KUEUE, KUEUE_JOB_UID, SCALED_OBJECT, Scaler, of_kueue};
 use cutover_karmada::name::{ClusterName, Gvk, ObjectKey};
 
 /// What the control plane may serve: to scale the template, or to be propagated.
@@ -40,10 +42,10 @@ impl Known {
     }
 }
 
-/// Reads all that is about a workload on the control plane, and in these members, of what concerns it.
+/// Reads all that is about a workload on the control plane, and in these members, of what concerns it. `gvk`: how its kind is asked for.
 pub(in crate::reconcile) async fn read<'a>(
     cluster: &Cluster,
-    workload: &ObjectKey,
+    (workload, gvk): (&ObjectKey, &Gvk),
     concerns: Concerns,
     members: impl IntoIterator<Item = &'a ClusterName>,
 ) -> Seen<Vec<Scaler>> {
@@ -64,7 +66,7 @@ pub(in crate::reconcile) async fn read<'a>(
     };
     let there = members
         .into_iter()
-        .map(|name| in_member(cluster, workload, concerns, name));
+        .map(|name| in_member(cluster, (workload, gvk), concerns, name));
     let (here, there) = join(here, join_all(there)).await;
     let found: Result<Vec<Vec<Scaler>>, String> = std::iter::once(here).chain(there).collect();
     let now = super::ask::instant(cluster);
@@ -76,30 +78,77 @@ pub(in crate::reconcile) async fn read<'a>(
 
 async fn in_member(
     cluster: &Cluster,
-    workload: &ObjectKey,
+    (workload, gvk): (&ObjectKey, &Gvk),
     concerns: Concerns,
     name: &ClusterName,
 ) -> Result<Vec<Scaler>, String> {
     let reader = cluster.member(name);
-    let mut found = Vec::new();
-    if concerns.autoscalers {
-        found.extend(autoscalers(&reader, workload, name).await?);
-    }
-    if concerns.kueue {
-        found.extend(kueue(&reader, workload, name).await?);
-    }
-    Ok(found)
+    let look = async {
+        let mut found = Vec::new();
+        if concerns.autoscalers {
+            found.extend(autoscalers(&reader, workload, name).await?);
+        }
+        if concerns.kueue {
+            let seen = kueue(cluster, &reader, (workload, gvk), name).await;
+            found.extend(
+                seen.map_err(|why| format!("whether Kueue would start the workload in {name}: {why}"))?,
+            );
+        }
+        Ok::<_, String>(found)
+    };
+    timeout(ANSWERS_WITHIN, look)
+        .await
+        .unwrap_or_else(|_| Err(no_answer(name)))
 }
 
-/// The queues that workloads of its namespace may get, and what Kueue manages there.
-async fn kueue(reader: &Reader, workload: &ObjectKey, name: &ClusterName) -> Result<Vec<Scaler>, String> {
-    let list = |kind| reader.list_of_group(KUEUE, kind, workload.namespace.as_deref());
-    let (queues, managed) = join(list("LocalQueue"), list("Workload")).await;
-    let (queues, managed) = (all(queues), all(managed));
-    let unknown = |why: String| format!("whether Kueue would start the workload in {name}: {why}");
-    let queues = queues.get().map_err(|why| unknown(why.0))?;
-    let managed = managed.get().map_err(|why| unknown(why.0))?;
-    Ok(of_kueue(workload, name, queues, managed))
+/// The queues that workloads of its namespace may get, and what Kueue keeps of the copy there.
+async fn kueue(
+    cluster: &Cluster,
+    reader: &Reader,
+    (workload, gvk): (&ObjectKey, &Gvk),
+    name: &ClusterName,
+) -> Result<Vec<Scaler>, String> {
+    let known = all(reader.look_up_all(KUEUE, &["LocalQueue", "Workload"]).await);
+    let known = known.get().map_err(|why| why.0)?;
+    let of = |kind: &str| known.iter().find(|served| served.gvk.kind == kind);
+    let namespace = workload.namespace.as_deref();
+    let queues = async {
+        match of("LocalQueue") {
+            Some(served) => listed(reader.list(served, namespace, None).await),
+            None => Ok(Vec::new()),
+        }
+    };
+    let managed = async {
+        match of("Workload") {
+            Some(served) => kept_of_copy(cluster, reader, (workload, gvk), served).await,
+            None => Ok(Vec::new()),
+        }
+    };
+    let (queues, managed) = join(queues, managed).await;
+    Ok(of_kueue(workload, name, &queues?, &managed?))
+}
+
+/// What Kueue keeps of the copy: without one it keeps nothing of it.
+async fn kept_of_copy(
+    cluster: &Cluster,
+    reader: &Reader,
+    (workload, gvk): (&ObjectKey, &Gvk),
+    workloads: &Served,
+) -> Result<Vec<Value>, String> {
+    let namespace = workload.namespace.as_deref();
+    let of_copy = served(cluster, gvk).await.map_err(|error| error.to_string())?;
+    let copy = optional(reader.get(&of_copy, namespace, &workload.name).await);
+    let copy = copy.get().map_err(|why| why.0)?.as_ref();
+    let Some(uid) = copy.and_then(|copy| copy.pointer("/metadata/uid")?.as_str()) else {
+        return Ok(Vec::new());
+    };
+    let selector = format!("{KUEUE_JOB_UID}={uid}");
+    listed(reader.list(workloads, namespace, Some(&selector)).await)
+}
+
+fn listed(read: Read<Vec<Value>>) -> Result<Vec<Value>, String> {
+    let seen = all(read);
+    seen.get().cloned().map_err(|why| why.0)
 }
 
 async fn autoscalers(
