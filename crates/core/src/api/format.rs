@@ -86,6 +86,7 @@ mod tests {
         for builtin in all.filter(|builtin| is_plain(&builtin.spec)) {
             let image = PatchOp::add("/spec/image", "orders:2.0");
             let kept = builtin.spec.for_journal();
+            assert!(kept.needs.is_empty() && kept.repeats.is_empty());
             assert_eq!(of_attempt(&kept, [&image]), PLAIN_FORMAT);
         }
         assert_eq!(format_of_guests(&BTreeMap::new()), PLAIN_FORMAT);

@@ -464,10 +464,6 @@ impl MigrationReader<'_> {
             Some(journal) => Some(&journal.source),
             None => binding.and_then(|binding| dependencies::source(binding, target)),
         };
-        // A plan that guards moves nothing.
-        if source == Some(target) {
-            return Vec::new();
-        }
         let (cluster, workload) = (&self.parts.cluster, &self.workload);
         dependencies::selected(cluster, workload, (profile, &templates), binding, source, target).await
     }
