@@ -49,13 +49,6 @@ fn other(cluster: &str) -> &'static str {
     if cluster == "east" { "west" } else { "east" }
 }
 
-/// A template of a `KafkaConnect` whose connectors its operator manages.
-fn with_connectors() -> String {
-    let name = "name: train, namespace: shop";
-    let managed = format!("{name}, annotations: {{strimzi.io/use-connector-resources: 'true'}}");
-    template(kind("KafkaConnect")).replace(name, &managed)
-}
-
 /// A template of a Pipeline whose buffers take so many seconds.
 fn filled(seconds: u32) -> String {
     let name = "name: train, namespace: shop";
@@ -348,7 +341,7 @@ fn of_train() -> Value {
 #[tokio::test]
 async fn a_kafka_connect_waits_for_its_connectors_in_the_target() {
     let kind = kind("KafkaConnect");
-    let (stage, from) = Stage::set_as(kind, &with_connectors()).await;
+    let (stage, from) = Stage::set(kind).await;
     CONNECTORS.install(&stage.world);
     CONNECTORS.create(&stage.world, from, "orders", &of_train());
     let others = json!({"strimzi.io/cluster": "other"});
@@ -361,29 +354,11 @@ async fn a_kafka_connect_waits_for_its_connectors_in_the_target() {
     waits_until_it_is_there(stage, kind, from, &lacks, comes).await;
 }
 
-/// Its operator leaves the connectors alone that Connect has.
-#[tokio::test]
-async fn a_kafka_connect_whose_connectors_are_not_managed_moves_without_them() {
-    let kind = kind("KafkaConnect");
-    let (stage, from) = Stage::set(kind).await;
-    CONNECTORS.install(&stage.world);
-    CONNECTORS.create(&stage.world, from, "orders", &of_train());
-    let _running = stage.plane.start();
-    stage.plane.push(&[("move.yaml", &migration(kind, from, ""))]);
-    assert_eq!(
-        stage.end_of("move").await,
-        Phase::Completed,
-        "{:#}",
-        stage.status()
-    );
-    stage.is_clean();
-}
-
 /// A person may approve long after Preflight has looked.
 #[tokio::test]
 async fn a_kafka_connect_is_not_stopped_when_a_connector_has_left_the_target_since() {
     let kind = kind("KafkaConnect");
-    let (stage, from) = Stage::set_as(kind, &with_connectors()).await;
+    let (stage, from) = Stage::set(kind).await;
     CONNECTORS.install(&stage.world);
     for cluster in ["east", "west"] {
         CONNECTORS.create(&stage.world, cluster, "orders", &of_train());

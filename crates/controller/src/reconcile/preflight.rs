@@ -299,14 +299,7 @@ impl Look {
         let source = binding.and_then(|binding| dependencies::source(binding, target));
         let (mut named, selected) = join(
             dependencies::named(cluster, workload, template, profile, binding, target),
-            dependencies::selected(
-                cluster,
-                workload,
-                (profile, template.as_slice()),
-                binding,
-                source,
-                target,
-            ),
+            dependencies::selected(cluster, workload, profile, binding, source, target),
         )
         .await;
         let is_created = |reference: &Reference| {

@@ -188,8 +188,6 @@ pub struct NeededObject {
     pub label_selector: Option<String>,
     /// What happens in a target that has not all that `labelSelector` finds, in words that a finding can end with.
     pub message: Option<String>,
-    /// CEL over `object`, the template: only then a copy needs it. Absent: every copy does.
-    pub when: Option<String>,
 }
 
 impl NeededObject {

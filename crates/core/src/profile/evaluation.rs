@@ -201,8 +201,6 @@ impl On<'_> {
                 let pointer = format!("/spec/needs/{index}/labelSelector");
                 rows.push(row(pointer, selector, Vec::new(), self.selector(selector)));
             }
-            let when = need.when.as_ref();
-            rows.extend(when.map(|when| self.judge(format!("/spec/needs/{index}/when"), when)));
         }
         rows
     }

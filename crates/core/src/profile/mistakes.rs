@@ -153,14 +153,12 @@ pub(super) fn expressions(spec: &WorkloadProfileSpec) -> Vec<(String, &str)> {
     let known = spec.last_known.iter().map(|rule| rule.valid_when.as_deref());
     let valid = placed("capture", "validWhen", captured).chain(placed("lastKnown", "validWhen", known));
     let disposed = spec.last_known.iter().map(|rule| rule.disposed_when.as_deref());
-    let needed = spec.needs.iter().map(|need| need.when.as_deref());
     let starts_over = spec.starts_over.iter().filter_map(|rule| {
         let source = rule.unless.as_deref()?;
         Some(("/spec/startsOver/unless".to_owned(), source))
     });
     conditions(spec)
         .chain(requires)
-        .chain(placed("needs", "when", needed))
         .chain(valid)
         .chain(placed("lastKnown", "disposedWhen", disposed))
         .chain(starts_over)

@@ -125,9 +125,6 @@ struct Rule {
     valid: Option<Expression>,
 }
 
-/// The label selector of objects that a copy needs in a cluster; none where it doesn't need them, an error where that can't be told.
-pub type Selector = Result<Option<String>, Error>;
-
 /// The code of the finding about a kind that several profiles are for.
 pub const AMBIGUOUS: &str = "AmbiguousProfile";
 
@@ -253,12 +250,11 @@ impl Profile {
             .collect()
     }
 
-    /// Returns the objects that a copy needs by their labels, each with the label selector that finds them in a cluster; none where no
-    /// copy of these templates needs them.
-    pub fn selected(&self, site: Site<'_>, templates: &[&Value]) -> Vec<(&NeededObject, Selector)> {
-        let needs = self.0.spec.needs.iter().zip(&self.0.needs);
+    /// Returns the objects that a copy needs by their labels, each with the label selector that finds them in a cluster.
+    pub fn selected(&self, site: Site<'_>) -> Vec<(&NeededObject, Result<String, Error>)> {
+        let needs = self.0.spec.needs.iter();
         needs
-            .filter_map(|(need, compiled)| Some((need, compiled.selector(need, site, templates)?)))
+            .filter_map(|need| Some((need, labels::selector(need.label_selector.as_deref()?, site))))
             .collect()
     }
 

@@ -2,85 +2,38 @@
 
 use serde_json::Value;
 
-use super::expression::Expression;
 use super::path::Path;
-use super::template::Site;
 use super::{Error, Mistake, labels, names_at};
 use crate::api::{NeededObject, WorkloadProfileSpec};
 
-/// The field of the condition of a rule.
-const WHEN: &str = "needs.when";
-
 /// A rule of `needs` that has been compiled.
 #[derive(Debug)]
-pub(super) struct Need {
-    /// Where a template has the names; absent: they are found by their labels.
-    path: Option<Path>,
-    when: Option<Expression>,
+pub(super) enum Need {
+    /// By the names that a template has there.
+    Named(Path),
+    /// By their labels.
+    Selected,
 }
 
 impl Need {
     pub(super) fn compile(profile: &str, need: &NeededObject) -> Result<Self, Error> {
-        let invalid = |field, message| Error::Invalid {
-            profile: profile.to_owned(),
-            field,
-            message,
-        };
         if let Some(mistake) = mistake(need) {
-            return Err(invalid("needs", mistake.message));
-        }
-        let when = need.when.as_deref().map(|when| Expression::compile(WHEN, when));
-        Ok(Self {
-            path: need.json_path.as_deref().map(Path::parse).transpose()?,
-            when: when.transpose().map_err(|message| invalid(WHEN, message))?,
-        })
-    }
-
-    /// Returns whether a copy of one of these templates needs it.
-    fn is_needed(&self, templates: &[&Value]) -> Result<bool, Error> {
-        let Some(when) = &self.when else {
-            return Ok(true);
-        };
-        if templates.is_empty() {
-            return Err(Error::Evaluation {
-                field: WHEN,
-                message: "the template is not known".to_owned(),
+            return Err(Error::Invalid {
+                profile: profile.to_owned(),
+                field: "needs",
+                message: mistake.message,
             });
         }
-        for template in templates {
-            if when.holds(template)? {
-                return Ok(true);
-            }
-        }
-        Ok(false)
-    }
-
-    /// Returns the label selector that finds the objects in the cluster of a site; none where no copy of these templates needs them.
-    /// `None`: the rule is by names.
-    pub(super) fn selector(
-        &self,
-        need: &NeededObject,
-        site: Site<'_>,
-        templates: &[&Value],
-    ) -> Option<Result<Option<String>, Error>> {
-        let selector = need.label_selector.as_deref()?;
-        Some(match self.is_needed(templates) {
-            Ok(true) => labels::selector(selector, site).map(Some),
-            Ok(false) => Ok(None),
-            Err(error) => Err(error),
-        })
+        let path = need.json_path.as_deref().map(Path::parse).transpose()?;
+        Ok(path.map_or(Self::Selected, Self::Named))
     }
 
     /// Returns the names that a template has at the path, or the one that counts where it has none; of a path that fails on this
     /// template, the path.
     pub(super) fn names<'a>(&self, need: &'a NeededObject, template: &'a Value) -> Vec<&'a str> {
-        let Some(path) = &self.path else {
+        let Self::Named(path) = self else {
             return Vec::new();
         };
-        // Where that can't be told, it is looked for.
-        if !self.is_needed(&[template]).unwrap_or(true) {
-            return Vec::new();
-        }
         let Ok(mut names) = names_at(template, path) else {
             return need.json_path.as_deref().into_iter().collect();
         };
@@ -140,8 +93,7 @@ mod tests {
     use serde_json::json;
 
     use super::*;
-    use crate::profile::{Profile, built_in};
-    use cutover_karmada::name::Gvk;
+    use crate::profile::{Profile, Site, built_in};
 
     fn spec(needs: Value) -> WorkloadProfileSpec {
         let mut spec = built_in().unwrap()[0].spec.clone();
@@ -178,51 +130,8 @@ mod tests {
         let profile = Profile::compile("mine", &spec).unwrap();
         let template = json!({"metadata": {"name": "orders", "namespace": "shop"}});
         assert!(profile.needs(&template).is_empty());
-        let selected = profile.selected(Site::of(&template, "west"), &[&template]);
-        assert_eq!(selected[0].1, Ok(Some("of=orders,at=west".to_owned())));
-    }
-
-    #[test]
-    fn what_is_needed_on_a_condition_is_not_without_it() {
-        let spec = spec(json!([
-            {"kind": "Secret", "jsonPath": "$.spec.secret", "when": "object.spec.secured"},
-            {"apiVersion": "example.org/v1", "kind": "Part", "labelSelector": "a=b", "when": "object.spec.parted"},
-        ]));
-        let profile = Profile::compile("mine", &spec).unwrap();
-        let with = |yes: bool| json!({"spec": {"secret": "s", "secured": yes, "parted": yes}});
-        let (needs, does_not, unclear) = (with(true), with(false), json!({"spec": {"secret": "s"}}));
-        let selects = |templates: &[&Value]| {
-            let selected = profile.selected(Site::of(&needs, "west"), templates);
-            selected[0].1.clone()
-        };
-        assert_eq!(profile.needs(&needs).len(), 1);
-        assert_eq!(
-            profile.needs(&unclear).len(),
-            1,
-            "it is not known that it doesn't"
-        );
-        assert!(profile.needs(&does_not).is_empty());
-        assert_eq!(selects(&[&does_not, &needs]), Ok(Some("a=b".to_owned())));
-        assert_eq!(selects(&[&does_not]), Ok(None));
-        assert!(selects(&[&unclear]).is_err() && selects(&[]).is_err());
-    }
-
-    /// Without the annotation its operator deletes no connector.
-    #[test]
-    fn a_kafka_connect_needs_its_connectors_where_its_operator_manages_them() {
-        let found = crate::profile::find(&[], None, &Gvk::new("kafka.strimzi.io/v1", "KafkaConnect"));
-        let profile = Profile::compile("built-in", &found.unwrap().unwrap().spec).unwrap();
-        let needs_them = |annotations: Value| {
-            let template = json!({"metadata": {"name": "hub", "annotations": annotations}});
-            let selected = profile.selected(Site::of(&template, "west"), &[&template]);
-            selected[0].1.clone().unwrap().is_some()
-        };
-        let managed = "strimzi.io/use-connector-resources";
-        assert!(needs_them(json!({managed: "true"})));
-        assert!(!needs_them(json!({managed: "false"})) && !needs_them(json!({"a": "b"})));
-        let template = json!({"metadata": {"name": "hub"}});
-        let selected = profile.selected(Site::of(&template, "west"), &[&template]);
-        assert_eq!(selected[0].1, Ok(None));
+        let selected = profile.selected(Site::of(&template, "west"));
+        assert_eq!(selected[0].1, Ok("of=orders,at=west".to_owned()));
     }
 
     #[test]

@@ -12,7 +12,7 @@ use cutover_cluster::{Answer, Cluster, Lookup, Served};
 use cutover_core::api::NeededObject;
 use cutover_core::intent::Seen;
 use cutover_core::intent::dependencies::{MOST, Presence, Reference, Selected, references};
-use cutover_core::profile::{Profile, Selector, Site};
+use cutover_core::profile::{self, Profile, Site};
 use cutover_karmada::name::{ClusterName, Gvk, ObjectKey};
 use cutover_karmada::{ClusterResourceBinding, ResourceBinding, meta};
 
@@ -49,11 +49,11 @@ pub(in crate::reconcile) async fn named<'a>(
     join_all(looks).await
 }
 
-/// Looks for what a profile selects by labels, where one of these templates needs it: whether the target has all that the source has.
+/// Looks for what a profile selects by labels: whether the target has all that the source has.
 pub(in crate::reconcile) async fn selected(
     cluster: &Cluster,
     workload: &ObjectKey,
-    (profile, templates): (Option<&Profile>, &[&Value]),
+    profile: Option<&Profile>,
     binding: Option<&ResourceBinding>,
     source: Option<&ClusterName>,
     target: &ClusterName,
@@ -63,8 +63,8 @@ pub(in crate::reconcile) async fn selected(
     };
     // Without a source nothing is asked: a name that no cluster has is refused.
     let source = source.cloned().unwrap_or_else(|| ClusterName::new(""));
-    let in_source = profile.selected(Site::new(workload, source.as_str()), templates);
-    let in_target = profile.selected(Site::new(workload, target.as_str()), templates);
+    let in_source = profile.selected(Site::new(workload, source.as_str()));
+    let in_target = profile.selected(Site::new(workload, target.as_str()));
     let look = Look {
         cluster,
         namespace: workload.namespace.as_deref(),
@@ -91,6 +91,8 @@ pub(in crate::reconcile) fn source<'b>(
 fn follows(binding: Option<&ResourceBinding>) -> Option<&ResourceBinding> {
     binding.filter(|binding| binding.spec.propagate_deps)
 }
+
+type Selector = Result<String, profile::Error>;
 
 /// What every look in the target needs.
 struct Look<'a> {
@@ -181,7 +183,7 @@ impl Look<'_> {
         let gvk = need.gvk();
         let selector = need.label_selector.clone().unwrap_or_default();
         Selected {
-            selector: here.clone().ok().flatten().unwrap_or(selector),
+            selector: here.clone().unwrap_or(selector),
             source: source.clone(),
             otherwise: need.message.clone(),
             seen: self.compared(&gvk, source, here, there).await,
@@ -229,9 +231,7 @@ impl Look<'_> {
         gvk: &Gvk,
         selector: Selector,
     ) -> Result<BTreeSet<String>, String> {
-        let Some(selector) = selector.map_err(|error| error.to_string())? else {
-            return Ok(BTreeSet::new());
-        };
+        let selector = selector.map_err(|error| error.to_string())?;
         let reader = self.cluster.member(cluster);
         let read = reader.list_in_any_version(gvk, self.namespace, &selector);
         let Ok(read) = timeout(ANSWERS_WITHIN, read).await else {

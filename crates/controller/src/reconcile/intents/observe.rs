@@ -433,7 +433,7 @@ impl MigrationReader<'_> {
             Phase::Hold | Phase::Expand | Phase::Capture | Phase::Handoff => {
                 return Dependencies {
                     named: Vec::new(),
-                    selected: self.selected(snapshot, profile, None).await,
+                    selected: self.selected(snapshot, profile).await,
                 };
             }
             _ => return Dependencies::default(),
@@ -445,18 +445,11 @@ impl MigrationReader<'_> {
         let templates = live.into_iter().chain(change);
         let (cluster, target) = (&self.parts.cluster, &self.spec.to);
         let named = dependencies::named(cluster, &self.workload, templates, profile, binding, target);
-        let (named, selected) = join(named, self.selected(snapshot, profile, change)).await;
+        let (named, selected) = join(named, self.selected(snapshot, profile)).await;
         Dependencies { named, selected }
     }
 
-    async fn selected(
-        &self,
-        snapshot: &Snapshot,
-        profile: Option<&Profile>,
-        change: Option<&Value>,
-    ) -> Vec<Selected> {
-        let live = snapshot.plane.template.get().ok().and_then(Option::as_ref);
-        let templates: Vec<&Value> = live.into_iter().chain(change).collect();
+    async fn selected(&self, snapshot: &Snapshot, profile: Option<&Profile>) -> Vec<Selected> {
         let binding = snapshot.plane.binding.get().ok().and_then(Option::as_ref);
         let journal = self.status.journal_in_force();
         let target = journal.map_or(&self.spec.to, |journal| &journal.target);
@@ -465,7 +458,7 @@ impl MigrationReader<'_> {
             None => binding.and_then(|binding| dependencies::source(binding, target)),
         };
         let (cluster, workload) = (&self.parts.cluster, &self.workload);
-        dependencies::selected(cluster, workload, (profile, &templates), binding, source, target).await
+        dependencies::selected(cluster, workload, profile, binding, source, target).await
     }
 
     /// What of its profile doesn't fit the workload's kind, before anything begins.

@@ -135,9 +135,6 @@ impl Page {
         if let Some(message) = &need.message {
             self.says(&format!("Otherwise, {message}."));
         }
-        if let Some(when) = &need.when {
-            self.when("It is needed only if", when);
-        }
     }
 
     fn held(&mut self, spec: &WorkloadProfileSpec) {
