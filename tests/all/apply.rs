@@ -853,7 +853,7 @@ mod writes {
             resource_version: Some("1".to_owned()),
             ..seen.clone()
         };
-        let changed = config_map("a", "y");
+        let changed = config_map("a", "later");
         let applied = async |judged: Exactly| {
             let mut write = write(&changed, false);
             write.judged = Some(judged);
@@ -870,7 +870,7 @@ mod writes {
             "{outcome:?}"
         );
         assert_eq!(value, "x");
-        assert_eq!(applied(seen).await, (Outcome::Configured, json!("y")));
+        assert_eq!(applied(seen).await, (Outcome::Configured, json!("later")));
     }
 }
 

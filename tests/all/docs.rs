@@ -146,7 +146,7 @@ const NAMES_LEFT: &[(&str, usize)] = &[
     ("settle", 9),
     ("spared", 2),
     ("story", 3),
-    ("tell", 28),
+    ("tell", 31),
     ("tidy", 9),
     ("told", 20),
     ("turns_back", 2),

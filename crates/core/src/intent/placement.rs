@@ -8,6 +8,9 @@ use cutover_karmada::{
     AffinityTerm, Cluster, ClusterAffinity, Placement, ResourceBindingSpec, SpreadConstraint, Taint,
 };
 
+/// What a Migration waits for after the name of the cluster that has the workload: by it others tell that nothing else is left to be done.
+pub(super) const AWAITS_PLACEMENT: &str = " to be kept once scheduling is resumed";
+
 /// Whether the placement keeps the workload in the target, and only there, once the scheduler may act again; and with
 /// which group of affinities, where it has groups.
 ///

@@ -63,6 +63,8 @@ pub struct Concerns {
     pub autoscalers: bool,
     /// It is held by its suspension, and of a kind of which Kueue takes that back.
     pub kueue: bool,
+    /// It is held by its suspension: a copy with a queue of Kueue may be of a kind that another controller brings to it.
+    pub suspends: bool,
 }
 
 impl Concerns {
@@ -70,6 +72,7 @@ impl Concerns {
     pub const AUTOSCALERS: Self = Self {
         autoscalers: true,
         kueue: false,
+        suspends: false,
     };
 
     pub fn of(profile: &WorkloadProfileSpec) -> Self {
@@ -84,9 +87,11 @@ impl Concerns {
         Self {
             autoscalers: sets("/replicas"),
             kueue: is_of_kueue && sets("/suspend"),
+            suspends: sets("/suspend"),
         }
     }
 
+    /// Returns whether somebody else has to be looked for.
     pub const fn any(self) -> bool {
         self.autoscalers || self.kueue
     }
@@ -408,7 +413,9 @@ mod tests {
         let of = |kind: &str, group: &str| {
             let api_version = format!("{group}/v1");
             let found = crate::profile::find(&[], None, &Gvk::new(&api_version, kind));
-            let Concerns { autoscalers, kueue } = Concerns::of(&found.unwrap().unwrap().spec);
+            let Concerns {
+                autoscalers, kueue, ..
+            } = Concerns::of(&found.unwrap().unwrap().spec);
             (autoscalers, kueue)
         };
         assert_eq!(of("Deployment", "apps"), (true, false));

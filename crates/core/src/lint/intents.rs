@@ -216,7 +216,7 @@ fn beside_requests(
             to.is_some_and(|to| to != target) && !may_have_ended(intent, context)
         });
         if let Some(intent) = elsewhere {
-            findings.push(refused(template, target, intent, "moves it elsewhere"));
+            findings.push(contradicted(template, target, intent, "moves it elsewhere"));
         }
         let asked = requested::asked_for(&template.value, key.namespace.as_deref());
         let empties = |intent: &&&Manifest| {
@@ -224,13 +224,13 @@ fn beside_requests(
             asked.is_some_and(|asked| exclude_each_other(asked, &intent.value).is_some())
         };
         if let Some(intent) = evacuations.iter().find(empties) {
-            findings.push(refused(template, target, intent, "empties that cluster"));
+            findings.push(contradicted(template, target, intent, "empties that cluster"));
         }
     }
 }
 
 /// Says that a template's word is refused, because of what an intent does.
-fn refused(template: &Manifest, target: &str, intent: &Manifest, does: &str) -> Finding {
+fn contradicted(template: &Manifest, target: &str, intent: &Manifest, does: &str) -> Finding {
     let message = format!(
         "{} asks to be moved to {target}, and {} {does}: only one of them can have it",
         template.key, intent.key

@@ -5,6 +5,7 @@ use serde_json::Value;
 
 use super::compile_check;
 use super::expression::{self, Expression};
+use super::mistake::Mistake;
 use super::path::Path;
 use super::query;
 use crate::api::{Check, WorkloadProfileSpec};
@@ -12,14 +13,6 @@ use cutover_karmada::LabelSelector;
 
 /// How many expressions and paths a profile may have: each is looked up in every copy, in every pass.
 pub(super) const EXPRESSIONS: usize = 64;
-
-/// An expression or path that can't be compiled, or exceeds its budget.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Mistake {
-    /// Where it stands in the object.
-    pub pointer: String,
-    pub message: String,
-}
 
 /// Something of a profile that doesn't fit the schema of its kind: see [`crate::lint::misfits`].
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -32,7 +32,7 @@ pub(in crate::reconcile) async fn named<'a>(
     let all: BTreeSet<Reference> = templates
         .flat_map(|template| references(template, profile))
         .collect();
-    let look = Look {
+    let search = Search {
         cluster,
         namespace: Some(namespace),
         follows: follows(binding),
@@ -40,7 +40,7 @@ pub(in crate::reconcile) async fn named<'a>(
     };
     let looks = all.into_iter().enumerate().map(async |(index, reference)| {
         let presence = if index < MOST {
-            look.presence(&reference).await
+            search.presence(&reference).await
         } else {
             Presence::NotRead
         };
@@ -65,7 +65,7 @@ pub(in crate::reconcile) async fn selected(
     let source = source.cloned().unwrap_or_else(|| ClusterName::new(""));
     let in_source = profile.selected(Site::new(workload, source.as_str()));
     let in_target = profile.selected(Site::new(workload, target.as_str()));
-    let look = Look {
+    let search = Search {
         cluster,
         namespace: workload.namespace.as_deref(),
         follows: follows(binding),
@@ -73,7 +73,7 @@ pub(in crate::reconcile) async fn selected(
     };
     let mut looks = Vec::new();
     for ((need, here), (_, there)) in in_source.into_iter().zip(in_target) {
-        looks.push(look.selected(need, &source, here, there));
+        looks.push(search.selected(need, &source, here, there));
     }
     join_all(looks).await
 }
@@ -95,7 +95,7 @@ fn follows(binding: Option<&ResourceBinding>) -> Option<&ResourceBinding> {
 type Selector = Result<String, profile::Error>;
 
 /// What every look in the target needs.
-struct Look<'a> {
+struct Search<'a> {
     cluster: &'a Cluster,
     /// The workload's.
     namespace: Option<&'a str>,
@@ -103,7 +103,7 @@ struct Look<'a> {
     target: &'a ClusterName,
 }
 
-impl Look<'_> {
+impl Search<'_> {
     async fn presence(&self, reference: &Reference) -> Presence {
         if !reference.is_name() {
             return Presence::Unknown("no object can have that name".to_owned());

@@ -198,7 +198,7 @@ impl Sync {
     /// Judges a write beside those of its batch that were let through; notes on it what it was judged on.
     async fn judge(&self, batch: &mut Batch, write: &mut Write) -> Result<(), Stop> {
         let manifest = self.decider().dressed(&write.entry.manifest()).into_owned();
-        let Some((asked, judged)) = self.asked(write, &manifest).await? else {
+        let Some((asked, judged)) = self.as_judged(write, &manifest).await? else {
             return Ok(());
         };
         let accepted = accepted(&manifest.value);
@@ -234,7 +234,7 @@ impl Sync {
 
     /// Returns what a write asks of the gate, as the API server would carry it out; and of a policy that is there, of which version that is
     /// so. `None`: it asks for nothing.
-    async fn asked(
+    async fn as_judged(
         &self,
         write: &Write,
         manifest: &Manifest,

@@ -52,7 +52,7 @@ impl Place {
 }
 
 /// What is said of a request.
-struct Told {
+struct Reported {
     key: ObjectKey,
     entry: Arc<Entry>,
     why: String,
@@ -90,10 +90,9 @@ impl Sync {
             if !may_have_state(&entry.key) {
                 continue;
             }
-            let asks = self
-                .observer
-                .get(&entry.key)
-                .is_some_and(|live| requested::is_open(&live) || refused(&live, || entry.value()).is_some());
+            let asks = self.observer.get(&entry.key).is_some_and(|live| {
+                requested::is_open(&live) || problem_of(&live, || entry.value()).is_some()
+            });
             if asks {
                 self.requests.failed.entry(entry.key.clone()).or_default();
             } else {
@@ -272,20 +271,20 @@ impl Sync {
         told.into_iter().map(Problem::from).collect()
     }
 
-    fn told_of_requests(&self) -> Vec<Told> {
+    fn told_of_requests(&self) -> Vec<Reported> {
         // Only what is not answered yet may wait for one.
         let migrations = LazyCell::new(|| self.observer.list(api::GROUP, "Migration"));
         let each = self.requests.failed.iter().filter_map(|(key, failed)| {
             let (entry, live) = (self.placed.objects.get(key)?, self.observer.get(key)?);
             let failed = failed.as_deref().map(failing);
-            let (why, hint) = match failed.or_else(|| refused(&live, || entry.value())) {
+            let (why, hint) = match failed.or_else(|| problem_of(&live, || entry.value())) {
                 Some(problem) => (problem.why, Some(problem.hint)),
                 None => {
                     let migrations = migrations.iter().map(|one| &**one);
                     (requested::awaits(&live, migrations)?, None)
                 }
             };
-            Some(Told {
+            Some(Reported {
                 key: key.clone(),
                 why,
                 hint,
@@ -307,7 +306,7 @@ fn failing(why: &str) -> requested::Problem {
 }
 
 /// Returns why a standing request is not carried out. `manifest`: the template as Git has it.
-fn refused(live: &Value, manifest: impl FnOnce() -> Value) -> Option<requested::Problem> {
+fn problem_of(live: &Value, manifest: impl FnOnce() -> Value) -> Option<requested::Problem> {
     requested::target_of(live)?;
     if requested::is_answered_in(&manifest()) {
         return Some(requested::Problem {
@@ -328,7 +327,7 @@ fn annotation_in(manifest: &Value, live: &Value) -> Option<String> {
     (requested::target_of(live) == Some(target)).then(requested::pointer)
 }
 
-impl Told {
+impl Reported {
     fn place(&self) -> Option<Place> {
         Some(Place {
             field: self.field.clone()?,
@@ -339,8 +338,8 @@ impl Told {
     }
 }
 
-impl From<Told> for Problem {
-    fn from(told: Told) -> Self {
+impl From<Reported> for Problem {
+    fn from(told: Reported) -> Self {
         Self {
             message: format!("{} is not moved: {}", told.key, told.why),
             hint: told.hint,

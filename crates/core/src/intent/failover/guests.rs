@@ -5,8 +5,11 @@ use std::collections::BTreeMap;
 use super::{Interrupt, Operation, Phase};
 use crate::api::{Differences, Finding};
 use crate::intent::fight;
-use crate::intent::pin::{Pin, Rule};
+use crate::intent::pin::{Pin, Rule, lacking};
 use cutover_karmada::name::ClusterName;
+
+/// The finding that what guests say by now is not taken in.
+const BLOCKS: &str = "GuestBlocks";
 
 impl Operation<'_> {
     /// What guests say by now is what the pin is to say, under a sequence of its own. In the middle of a failover nobody comes here:
@@ -19,26 +22,40 @@ impl Operation<'_> {
         if said == self.journal()?.guests {
             return Ok(());
         }
-        if let Some(cluster) = self.would_block(&said)? {
-            let names: Vec<String> = said.values().map(|said| said.owner.to_string()).collect();
-            return self.tell(Finding::new(
-                "GuestBlocks",
-                format!(
-                    "the changes of {} cannot be applied in {cluster}, and would prevent the hold there: the pin stays as it is",
-                    names.join(" and ")
-                ),
-                "change the template so that they can be applied, or abort that intent",
-            ));
+        // The template may have changed as well: the guest is judged beside a pin that fits it.
+        let now = self.compile()?;
+        self.fits(&now)?;
+        let then = Pin {
+            differences: rules(&said),
+            ..now.clone()
+        };
+        if let Some(cluster) = self.would_block(&now, &then)? {
+            return self.tell(guests_block(&said, &cluster));
         }
-        self.untell("GuestBlocks");
+        self.untell(BLOCKS);
         let journal = self.journal_mut()?;
         journal.guests = said;
         journal.pin.renew();
         Err(Interrupt::Requeue)
     }
 
-    /// Returns a cluster that nothing would reach any more, the hold included, if the pin said this.
-    fn would_block(&self, said: &BTreeMap<String, Differences>) -> Result<Option<ClusterName>, Interrupt> {
+    /// A pin beside guests goes on creating a parent that the template has by now, where the hold would reach a cluster no more without:
+    /// what guests say may take the parent away. Returns whether that is so.
+    pub(super) fn guests_need_parents(&self, pin: &Pin) -> Result<bool, Interrupt> {
+        let journal = self.journal()?;
+        let template = self.around().plane.template.get().ok().and_then(Option::as_ref);
+        let Some(template) = template.filter(|_| !journal.guests.is_empty()) else {
+            return Ok(false);
+        };
+        let then = Pin {
+            created: lacking(template, &journal.profile),
+            ..pin.clone()
+        };
+        Ok(then.created != pin.created && self.would_block(pin, &then)?.is_some())
+    }
+
+    /// Returns a cluster that nothing would reach any more, the hold included, if the pin said something else than now.
+    fn would_block(&self, now: &Pin, then: &Pin) -> Result<Option<ClusterName>, Interrupt> {
         let (Some(template), clusters) = (
             self.around().plane.template.get()?,
             self.around().plane.clusters.get()?,
@@ -46,11 +63,6 @@ impl Operation<'_> {
             return Ok(None);
         };
         let all = self.around().plane.overrides.get()?;
-        let now = self.compile()?;
-        let then = Pin {
-            differences: rules(said),
-            ..now.clone()
-        };
         let fails = |pin: &Pin, name: &ClusterName| {
             let of = clusters
                 .get(name)
@@ -58,9 +70,7 @@ impl Operation<'_> {
             of.is_some_and(|made| made.is_err())
         };
         let mut names = clusters.keys();
-        Ok(names
-            .find(|name| fails(&then, name) && !fails(&now, name))
-            .cloned())
+        Ok(names.find(|name| fails(then, name) && !fails(now, name)).cloned())
     }
 
     /// As long as a guest says something, the guard stays: nobody else holds others while the pin says it.
@@ -99,6 +109,18 @@ impl Operation<'_> {
         self.enter(Phase::Arming, vec!["another intent changes what runs".to_owned()]);
         Err(Interrupt::Requeue)
     }
+}
+
+fn guests_block(said: &BTreeMap<String, Differences>, cluster: &ClusterName) -> Finding {
+    let names: Vec<String> = said.values().map(|said| said.owner.to_string()).collect();
+    Finding::new(
+        BLOCKS,
+        format!(
+            "the changes of {} cannot be applied in {cluster}, and would prevent the hold there: the pin stays as it is",
+            names.join(" and ")
+        ),
+        "change the template so that they can be applied, or abort that intent",
+    )
 }
 
 /// Returns what guests say, as a pin compiles it.

@@ -100,7 +100,10 @@ impl<'a> Operation<'a> {
         Err(custody.write(&pin, granted.authority()).into())
     }
 
-    fn fits(&mut self, pin: &Pin) -> Result<(), Interrupt> {
+    pub(super) fn fits(&mut self, pin: &Pin) -> Result<(), Interrupt> {
+        if self.guests_need_parents(pin)? {
+            return Ok(());
+        }
         let (custody, template) = (self.custody()?, &self.around().plane.template);
         let journal = self.journal_mut()?;
         Ok(custody.fits(pin, template, &journal.profile, &mut journal.pin)?)

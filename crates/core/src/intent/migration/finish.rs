@@ -10,7 +10,7 @@ use crate::intent::effect::{Effect, Exactly, add};
 use crate::intent::fence::{affinity_in_use, observed_generation};
 use crate::intent::fight::removal_changes;
 use crate::intent::pin;
-use crate::intent::placement::keeps_target;
+use crate::intent::placement::{AWAITS_PLACEMENT, keeps_target};
 use crate::intent::proof::{Healthy, NotProved};
 use crate::intent::record::digest;
 use cutover_karmada::meta;
@@ -212,7 +212,7 @@ impl Operation<'_> {
                 Err(Interrupt::Requeue)
             }
             Err(finding) => Err(Interrupt::Wait(format!(
-                "{keep} to be kept once scheduling is resumed (it stays suspended until then): {}; the placement is that of its binding, \
+                "{keep}{AWAITS_PLACEMENT} (it stays suspended until then): {}; the placement is that of its binding, \
                  to which a lazy policy brings another one only without activationPreference or with a change of the template",
                 finding.message
             ))),

@@ -32,11 +32,15 @@ impl Operation<'_> {
     pub(super) fn scaler_findings(&self, profile: &WorkloadProfileSpec) -> Result<Vec<Finding>, NotKnown> {
         let holds = self.input.spec.strategy != Strategy::StartFirst;
         let concerns = Concerns::of(profile);
-        if !holds || !concerns.any() {
+        if !holds {
             return Ok(Vec::new());
         }
-        let mut found = scalers::findings(self.snapshot().scalers.get()?);
-        for (cluster, member) in self.snapshot().members.iter().filter(|_| concerns.kueue) {
+        let mut found = if concerns.any() {
+            scalers::findings(self.snapshot().scalers.get()?)
+        } else {
+            Vec::new()
+        };
+        for (cluster, member) in self.snapshot().members.iter().filter(|_| concerns.suspends) {
             let copy = member.object.get().ok().and_then(Option::as_ref);
             let queue = copy.and_then(|copy| Scaler::queue_of(copy, cluster));
             found.extend(queue.and_then(|queue| queue.finding()));

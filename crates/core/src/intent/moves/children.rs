@@ -10,6 +10,7 @@ use crate::api::{
 };
 use crate::intent::child;
 use crate::intent::effect::{Effect, Exactly, add, remove, segment, test};
+use crate::intent::placement::AWAITS_PLACEMENT;
 use cutover_karmada::name::ClusterName;
 use cutover_karmada::{Health, ResourceBinding};
 
@@ -257,14 +258,15 @@ impl<A: MoveStrategy> Operation<'_, A> {
     }
 }
 
-/// Returns the cluster that a Migration has brought its workload back to, and that has it alone. It may wait there for what only a person
-/// or the end of a taint brings, under guard: that keeps no other move.
+/// Returns the cluster that a Migration has brought its workload back to, if it stays under guard there until a placement keeps it: only a
+/// person or the end of a taint brings that, and it keeps no other move.
 fn back_in(status: &MigrationStatus) -> Option<&ClusterName> {
     let journal = status.journal.as_ref()?;
     let stage = journal.roll_back.as_ref()?.stage;
     let is_back = status.phase == MigrationPhase::RollingBack && stage == RollBackStage::Returned;
-    let is_alone = journal.clusters == [journal.source.clone()];
-    (is_back && is_alone).then_some(&journal.source)
+    let wait = status.common.waiting_for.as_ref();
+    let is_kept = wait.is_some_and(|wait| wait.reason.contains(AWAITS_PLACEMENT));
+    (is_back && is_kept).then_some(&journal.source)
 }
 
 fn let_go(child: &Migration) -> Effect {

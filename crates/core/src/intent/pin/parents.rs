@@ -91,9 +91,14 @@ pub(super) fn created_by(live: &OverridePolicy, rules: &[Rule]) -> Vec<String> {
     let adds = rules
         .flat_map(|rule| &rule.overriders.plaintext)
         .filter(|patch| patch.operator == Operator::Add && patch.value == empty);
+    // What a profile itself adds empty is no parent that was created for it.
+    let is_own = |path: &str| {
+        let mut adds = patches.iter().filter(|patch| patch.op == "add");
+        adds.any(|patch| patch.path == path && patch.value.as_ref() == Some(&empty))
+    };
     let is_for_these = |path: &&String| {
         let gone = patches.iter().any(|patch| removes(patch, path));
-        gone || is_needed_by(&patches, path)
+        !is_own(path) && (gone || is_needed_by(&patches, path))
     };
     let created: BTreeSet<&String> = adds.map(|patch| &patch.path).filter(is_for_these).collect();
     created.into_iter().cloned().collect()
@@ -233,6 +238,18 @@ mod tests {
                 vec!["/spec/a", "/spec/a/x"],
             ]
         );
+    }
+
+    #[test]
+    fn what_a_profile_itself_adds_empty_was_not_created_for_it() {
+        let mut own = pin(None, &[]);
+        if let Says::Token(token) = &mut own.says {
+            token.hold = vec![
+                PatchOp::add("/spec/own", json!({})),
+                PatchOp::add("/spec/own/held", true),
+            ];
+        }
+        assert_eq!(created_by(&own.policy(), &own.says.rules()), [""; 0]);
     }
 
     #[test]

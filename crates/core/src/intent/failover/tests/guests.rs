@@ -22,7 +22,7 @@ fn claim(scene: &Scene) -> Claim {
 }
 
 /// A guest writes its entry, or takes it out.
-fn says(scene: &mut Scene, entry: Option<Differences>) {
+pub(super) fn says(scene: &mut Scene, entry: Option<Differences>) {
     let mut claim = claim(scene);
     match entry {
         Some(entry) => drop(claim.spec.differences.insert("rollout".to_owned(), entry)),

@@ -80,3 +80,47 @@ fn a_template_that_loses_a_parent_when_the_token_is_given_does_not_keep_it() {
     assert_eq!(scene.status.journal.as_ref().unwrap().pin.seq, decided + 1);
     assert!(!scene.told().contains(&"SingleWriterLapse"), "{:?}", scene.told());
 }
+
+/// A guest keeps the spec of before, which has no parent. Without one that the pin creates nothing could be held anywhere.
+#[test]
+fn a_pin_beside_a_guest_that_takes_a_parent_away_goes_on_creating_it() {
+    let hold = PatchOp::add("/spec/flinkConfiguration/held", "yes");
+    let mut scene = within(Scene::guarding(), |profile| profile.hold.push(hold));
+    template_has(&mut scene, None);
+    scene.come_about();
+    assert_eq!(scene.play(), [EAST]);
+    let before = scene
+        .snapshot
+        .around
+        .plane
+        .template
+        .get()
+        .unwrap()
+        .clone()
+        .unwrap();
+    let keeps = json!({
+        "owner": {"kind": "Rollout", "namespace": "shop", "name": "orders", "uid": "rollout"},
+        "rules": [{"patches": [{"op": "add", "path": "/spec", "value": before["spec"]}]}],
+    });
+    super::guests::says(&mut scene, Some(serde_json::from_value(keeps).unwrap()));
+    scene.play();
+    assert_eq!(
+        in_west(&scene),
+        Some(json!({"held": "yes"})),
+        "{:?}",
+        scene.told()
+    );
+    template_has(&mut scene, Some(json!({"a": "b"})));
+    scene.play();
+    assert_eq!(
+        in_west(&scene),
+        Some(json!({"held": "yes"})),
+        "{:?}",
+        scene.told()
+    );
+    assert!(scene.is(Phase::Guarding), "{}", scene.waits());
+    // When the guest has left, the pin creates only what the template lacks.
+    super::guests::says(&mut scene, None);
+    scene.play();
+    assert_eq!(in_west(&scene), Some(json!({"a": "b", "held": "yes"})));
+}
