@@ -262,7 +262,7 @@ pub struct LastKnownRule {
     /// When the state was saved: a JSONPath of a time, or of milliseconds since 1970. Absent for objects beside the copy: their
     /// `creationTimestamp`.
     pub newest_by: Option<String>,
-    /// CEL over `object`: who deletes the object deletes the handle with it. A FailoverPlan warns of such a handle.
+    /// CEL over `object`: who deletes the object deletes the handle with it. A `FailoverPlan` warns of such a handle.
     pub disposed_when: Option<String>,
     /// A regular expression with one group. The copy's `runId` has to begin with what that finds in the handle: it was made by the
     /// run that goes on, and is newer than what this run was started from.

@@ -401,7 +401,7 @@ mod tests {
         };
         let found = |template: Value, clusters: &[&str], pin: &str| {
             let clusters = clusters.iter().map(|name| {
-                let cluster = Cluster::new(*name, ClusterSpec::default());
+                let cluster = Cluster::new(name, ClusterSpec::default());
                 (ClusterName::from(*name), cluster)
             });
             overwritten(

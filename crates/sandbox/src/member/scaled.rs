@@ -1,6 +1,6 @@
 //! Simulators of what is held by its replicas, besides Deployments: `StatefulSet`, and the `Rollout` of Argo Rollouts.
 //!
-//! - After kubernetes, pkg/controller/statefulset/stateful_set_control.go (`updateStatefulSet`, `computeReplicaStatus`), with pods in
+//! - After Kubernetes, `pkg/controller/statefulset/stateful_set_control.go` (`updateStatefulSet`, `computeReplicaStatus`), with pods in
 //!   order: one comes when all before it are ready, and the last one goes first, each when the one after it is gone. Pods that end are
 //!   counted until they are gone.
 //! - After argoproj/argo-rollouts@v1.9.1, rollout/sync.go (`calculateBaseStatus`, `persistRolloutStatus`): pods that end are no longer

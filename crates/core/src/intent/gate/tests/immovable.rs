@@ -123,7 +123,7 @@ fn what_a_migration_carries_is_moved_before_the_loss_of_the_rest_is_accepted() {
     assert!(hint.starts_with("a Migration carries its state: "), "{hint}");
 }
 
-/// The finding about a KafkaConnect whose connectors the target lacks asks for that.
+/// The finding about a `KafkaConnect` whose connectors the target lacks asks for that.
 #[test]
 fn one_more_cluster_for_kafka_connectors_passes() {
     let ground = ground_of("kafka.strimzi.io", "KafkaConnector");
