@@ -249,6 +249,9 @@ async fn objects_of_a_kind_that_is_not_served_are_none_only_if_the_server_says_s
     }
 }
 
+/// Each with its code, one after the other.
+type Answers = Vec<(u16, Value)>;
+
 /// What is installed in a member decides about the version; a member that can't be asked isn't one that has nothing.
 #[tokio::test]
 async fn kinds_are_looked_up_in_the_first_version_of_their_group_that_has_them() {
@@ -271,7 +274,7 @@ async fn kinds_are_looked_up_in_the_first_version_of_their_group_that_has_them()
     both["resources"].as_array_mut().unwrap().push(more);
     let forbidden = || refusal(403, "Forbidden", json!({}));
     // What is answered, one after the other; how many kinds are found, where that is known.
-    let cases: [(Vec<(u16, Value)>, Option<usize>); 8] = [
+    let cases: [(Answers, Option<usize>); 8] = [
         (vec![(200, without)], Some(0)),
         (vec![(200, groups.clone()), (200, both)], Some(2)),
         (

@@ -337,7 +337,7 @@ async fn a_session_that_is_lost_while_it_is_to_leave_its_state_starts_nowhere_el
         copy["status"]["error"] == "Job Not Found"
     };
     stage.fleet.until("the job is lost", is_lost).await;
-    tokio::time::sleep(Duration::from_mins(17)).await;
+    tokio::time::sleep(Duration::from_mins(40)).await;
     let status = stage.fleet.status(MOVE);
     assert_eq!(status["phase"], "RolledBack", "{status:#}");
     let reason = status["journal"]["rollBack"]["reason"].as_str().unwrap();

@@ -26,7 +26,7 @@ static KUBERNETES: [(&str, Resource); 3] = [
 /// A kind in one version, as far as `kinds.yaml` says what its definition has.
 #[derive(Debug, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
-pub(crate) struct Kind {
+pub(crate) struct Definition {
     kind: String,
     api_version: String,
     /// `repository@tag:path` of the definition.
@@ -34,7 +34,7 @@ pub(crate) struct Kind {
     fields: Value,
 }
 
-impl Kind {
+impl Definition {
     pub(crate) fn gvk(&self) -> Gvk {
         Gvk::new(&self.api_version, &self.kind)
     }
@@ -62,7 +62,7 @@ impl Kind {
 }
 
 /// Returns the kinds of operators, each version's newest definition first.
-pub(crate) fn all() -> Vec<Kind> {
+pub(crate) fn all() -> Vec<Definition> {
     serde_yaml::from_str(include_str!("kinds.yaml")).unwrap()
 }
 
@@ -119,7 +119,7 @@ fn each_object_that_a_profile_is_tried_on_is_one_that_its_definition_takes() {
     }
 }
 
-fn definition_of<'k>(fixture: &Fixture, known: &'k [Kind]) -> Option<&'k Kind> {
+fn definition_of<'k>(fixture: &Fixture, known: &'k [Definition]) -> Option<&'k Definition> {
     let text = |field: &str| fixture.object[field].as_str().unwrap();
     let gvk = Gvk::new(text("apiVersion"), text("kind"));
     let mut of_kind = known.iter().filter(|kind| kind.gvk() == gvk);
@@ -169,8 +169,8 @@ fn each_built_in_profile_fits_the_definitions_of_its_kinds() {
     for built_in in built_in().unwrap() {
         let (name, applies_to) = (built_in.metadata.name.as_deref(), &built_in.spec.applies_to);
         for kind in &applies_to.kinds {
-            let is_meant = |one: &&Kind| one.kind == *kind && one.gvk().group == applies_to.group;
-            let of_kind: Vec<&Kind> = known.iter().filter(is_meant).collect();
+            let is_meant = |one: &&Definition| one.kind == *kind && one.gvk().group == applies_to.group;
+            let of_kind: Vec<&Definition> = known.iter().filter(is_meant).collect();
             let is_kubernetes = KUBERNETES.iter().any(|(known, _)| known == kind);
             assert!(is_kubernetes || !of_kind.is_empty(), "{name:?}: {kind}");
             for one in of_kind {
@@ -183,12 +183,12 @@ fn each_built_in_profile_fits_the_definitions_of_its_kinds() {
 }
 
 /// Returns what `cutover validate` says of a profile, where it knows the definitions of all versions of its kinds.
-fn found_in(spec: &WorkloadProfileSpec, known: &[Kind], context: &Context) -> Vec<Finding> {
+fn found_in(spec: &WorkloadProfileSpec, known: &[Definition], context: &Context) -> Vec<Finding> {
     let profile = json!({
         "apiVersion": "cutover.dev/v1alpha1", "kind": "WorkloadProfile", "metadata": {"name": "tried"}, "spec": spec,
     });
     // The first of a version is the newest, and stays.
-    let definitions: Vec<Value> = known.iter().rev().map(Kind::definition).collect();
+    let definitions: Vec<Value> = known.iter().rev().map(Definition::definition).collect();
     let context = Context {
         schemas: context.schemas.with_definitions(&definitions),
         profiles: context.profiles.clone(),
