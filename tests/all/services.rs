@@ -320,7 +320,10 @@ async fn waits_until_it_is_there(
     assert_eq!(found["code"], "MissingDependency", "{found}");
     assert!(found["message"].as_str().unwrap().starts_with(lacks), "{found}");
     assert_eq!(stage.running(), [from], "{}", kind.kind);
-    until("it runs as before", || stage.world.ledger().verdict().runs.len() == 1).await;
+    until("it runs as before", || {
+        stage.world.ledger().verdict().runs.len() == 1
+    })
+    .await;
     comes(&stage);
     let again = wanted.replace("name: move,", "name: again,");
     stage
