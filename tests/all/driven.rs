@@ -982,7 +982,7 @@ async fn what_takes_the_turn_is_named_and_what_a_person_has_paused_before_it_beg
         let status: Option<Value> = status.and_then(|text| serde_yaml::from_str(&text).ok());
         status.is_some_and(|status| status.to_string().contains(&says))
     };
-    until("it is told what is waited for", is_told).await;
+    until("its status says what it waits for", is_told).await;
     assert_eq!(migrations(&plane).len(), 1);
     let paused = Patch::Merge(json!({"spec": {"paused": true}}));
     plane

@@ -182,7 +182,7 @@ async fn a_word_that_names_no_cluster_or_contradicts_an_intent_is_refused_and_to
     .await;
     annotate(&plane, Some(elsewhere));
     let is_told = || page(&plane).contains("which has not ended, moves the workload elsewhere");
-    until("that is told", is_told).await;
+    until("the status reports it", is_told).await;
     assert_eq!(moves(&plane).len(), 1);
     // Refused is refused: nothing begins when the other one ends.
     plane.push(&[("move.yaml", &(other + "  abort: true\n"))]);
@@ -222,7 +222,7 @@ async fn a_word_for_a_cluster_that_the_policy_does_not_allow_moves_nothing_and_i
     let mut steps = status["steps"].as_array().unwrap().iter();
     assert!(steps.all(|step| step["name"] != "Hold"), "{status:#}");
     let is_told = || page(&plane).contains("placement does not hold north");
-    until("that is told", is_told).await;
+    until("the status reports it", is_told).await;
     // The word stays, and is not tried again.
     drop(running);
     plane.run().await;
@@ -371,7 +371,7 @@ async fn a_later_word_waits_for_the_move_of_the_earlier_one_and_is_carried_out_t
     until("it moves", || is_watched(first)).await;
     annotate(&plane, Some(second));
     let is_told = || page(&plane).contains("which an earlier value of it has set off, has ended");
-    until("that it waits is told", is_told).await;
+    until("its status says that it waits", is_told).await;
     assert_eq!(answer(&plane)["target"], first);
     assert_eq!(moves(&plane).len(), 1);
     let name = plane.server.list(&MIGRATIONS, Some("shop"))[0]["metadata"]["name"]
@@ -407,7 +407,7 @@ async fn a_word_for_a_cluster_that_an_evacuation_empties_is_refused_and_told() {
     annotate(&plane, Some(there));
     let is_told =
         || page(&plane).contains("Evacuation maintenance, which has not ended, empties that cluster");
-    until("that is told", is_told).await;
+    until("the status reports it", is_told).await;
     assert!(answer(&plane)["refused"].is_string());
     assert!(moves(&plane).is_empty(), "{:?}", moves(&plane));
     assert!(runs(&world, at_home, "orders"));
@@ -437,7 +437,7 @@ async fn beside_a_policy_that_moves_it_elsewhere_a_word_is_refused_and_the_plan_
 
     let _running = plane.start();
     let is_told = || page(&plane).contains("which has not ended, moves the workload elsewhere");
-    until("that is told", is_told).await;
+    until("the status reports it", is_told).await;
     assert!(answer(&plane)["refused"].is_string());
     until("the policy moves it", || {
         moves(&plane) == [("north".to_owned(), "Verify".to_owned())]

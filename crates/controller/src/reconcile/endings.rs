@@ -51,7 +51,7 @@ mod tests {
     use cutover_karmada::name::{Gvk, ObjectKey};
     use serde_json::json;
 
-    /// What is told of an object that leaves Git, of which Karmada counts no replicas.
+    /// What is reported of an object that leaves Git, of which Karmada counts no replicas.
     fn effects_of(api_version: &str, kind: &str) -> Vec<String> {
         let gvk = Gvk::new(api_version, kind);
         let key = ObjectKey {

@@ -658,7 +658,7 @@ pub struct Offered {
 }
 
 impl Offered {
-    /// Notes which copy was seen to run by the order. `keeps_first`: another copy than the one that was given it is told of first.
+    /// Notes which copy was seen to run by the order. `keeps_first`: another copy than the one that was given it is reported first.
     pub(crate) fn note_seen(&mut self, uid: String, keeps_first: bool) {
         let is_another = self.uid.as_ref().is_some_and(|first| *first != uid);
         if !(keeps_first && is_another) {

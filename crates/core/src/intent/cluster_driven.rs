@@ -14,7 +14,7 @@ use serde_json::{Value, json};
 
 use super::child;
 use super::driven::{self, OVERTAKEN_ANNOTATION, SYNC_ANNOTATION};
-use super::effect::{add, remove, segment};
+use super::effect::{add, entry_path, remove, set_entry};
 use super::record::digest;
 use super::taint_eviction::{deletion, described};
 use crate::api::{
@@ -438,25 +438,20 @@ impl<'a> Member<'a> {
     }
 
     fn says(&self, answer: &Answer, what: String) -> Step {
-        let text = json!(serde_json::to_string(answer).unwrap_or_default());
-        let patch = if self.read.pointer("/metadata/annotations").is_some() {
-            let at = format!("/metadata/annotations/{}", segment(ANSWER_ANNOTATION));
-            add(&at, text)
-        } else {
-            add("/metadata/annotations", json!({ANSWER_ANNOTATION: text}))
-        };
-        Step::Answer(self.change(patch, what))
+        let text = serde_json::to_string(answer).unwrap_or_default();
+        let patch = set_entry(self.read, "annotations", ANSWER_ANNOTATION, &text);
+        Step::Answer(self.change(vec![patch], what))
     }
 
     fn forgets(&self) -> Step {
-        let at = format!("/metadata/annotations/{}", segment(ANSWER_ANNOTATION));
-        Step::Answer(self.change(remove(&at), "nothing evicts from it any more".to_owned()))
+        let patch = remove(&entry_path("annotations", ANSWER_ANNOTATION));
+        Step::Answer(self.change(vec![patch], "nothing evicts from it any more".to_owned()))
     }
 
-    fn change(&self, patch: Value, what: String) -> Change {
+    fn change(&self, patch: Vec<Value>, what: String) -> Change {
         Change {
             read: Box::new(self.read.clone()),
-            patch: vec![patch],
+            patch,
             what,
         }
     }
@@ -575,7 +570,7 @@ fn let_go(evacuation: &Value) -> Step {
 }
 
 fn turned_back(evacuation: &Value, why: &str) -> Step {
-    let at = format!("/metadata/annotations/{}", segment(OVERTAKEN_ANNOTATION));
+    let at = entry_path("annotations", OVERTAKEN_ANNOTATION);
     let patch = vec![add("/spec/abort", json!(true)), add(&at, json!(why))];
     Step::Change(changed(evacuation, patch, why))
 }

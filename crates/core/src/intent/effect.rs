@@ -186,6 +186,20 @@ pub(super) fn remove(path: &str) -> Value {
     json!({"op": "remove", "path": path})
 }
 
+/// Returns the path of an entry of `metadata.annotations` or `metadata.labels`.
+pub(super) fn entry_path(map: &str, key: &str) -> String {
+    format!("/metadata/{map}/{}", segment(key))
+}
+
+/// Sets such an entry of an object as it was read, which may have none yet.
+pub(super) fn set_entry(object: &Value, map: &str, key: &str, value: &str) -> Value {
+    if object["metadata"][map].is_object() {
+        add(&entry_path(map, key), json!(value))
+    } else {
+        add(&format!("/metadata/{map}"), json!({ key: value }))
+    }
+}
+
 /// A patch of the binding as it was read.
 pub(super) fn exact(binding: &ResourceBinding, operations: Vec<Value>) -> Vec<Value> {
     let mut patch = vec![

@@ -91,7 +91,7 @@ impl Concerns {
         }
     }
 
-    /// Returns whether somebody else has to be looked for.
+    /// Returns whether others have to be read: autoscalers, or what Kueue has.
     pub const fn any(self) -> bool {
         self.autoscalers || self.kueue
     }

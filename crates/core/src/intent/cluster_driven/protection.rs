@@ -3,11 +3,11 @@
 //! Karmada deletes everything in a cluster as soon as its Cluster is deleted: no Evacuation is fast enough. So where a deletion is a cause,
 //! it is refused until the cluster was tainted or cordoned and emptied. What a person decides about the label stands.
 
-use serde_json::{Value, json};
+use serde_json::Value;
 
 use super::{Change, Member, Step, View, annotation, has_ended, is_under_way};
 use crate::config::{EvacuationCause, EvacuationsMode};
-use crate::intent::effect::{add, remove, segment};
+use crate::intent::effect::{entry_path, remove, set_entry};
 use cutover_karmada::meta::{DELETION_PROTECTED, PROTECTED_ALWAYS};
 
 /// On a Cluster: the uid of the cluster that cutover has protected, and the sync that asks for it.
@@ -72,39 +72,20 @@ pub(super) fn is_open(view: &View<'_>, member: &Member<'_>) -> bool {
 
 fn protected(view: &View<'_>, member: &Member<'_>) -> Change {
     let note = format!("{} {}", member.uid(), view.sync);
-    let note = set(member.read, "annotations", PROTECTED_ANNOTATION, &note);
-    let label = set(member.read, "labels", DELETION_PROTECTED, PROTECTED_ALWAYS);
+    let note = set_entry(member.read, "annotations", PROTECTED_ANNOTATION, &note);
+    let label = set_entry(member.read, "labels", DELETION_PROTECTED, PROTECTED_ALWAYS);
     let what = "its deletion is refused until it has been emptied".to_owned();
-    Change {
-        patch: vec![note, label],
-        ..member.change(Value::Null, what)
-    }
+    member.change(vec![note, label], what)
 }
 
 fn released(member: &Member<'_>) -> Change {
-    let at = |of: &str, key: &str| format!("/metadata/{of}/{}", segment(key));
-    let what = "its deletion is no longer refused".to_owned();
-    let (note, label) = (
-        at("annotations", PROTECTED_ANNOTATION),
-        at("labels", DELETION_PROTECTED),
-    );
-    Change {
-        patch: vec![remove(&note), remove(&label)],
-        ..member.change(Value::Null, what)
-    }
+    let note = remove(&entry_path("annotations", PROTECTED_ANNOTATION));
+    let label = remove(&entry_path("labels", DELETION_PROTECTED));
+    member.change(vec![note, label], "its deletion is no longer refused".to_owned())
 }
 
 fn is_labelled(member: &Member<'_>) -> bool {
     label(member.read) == Some(PROTECTED_ALWAYS)
-}
-
-/// Returns the operation that sets an entry of `metadata.annotations` or `metadata.labels`.
-fn set(object: &Value, of: &str, key: &str, value: &str) -> Value {
-    if object["metadata"][of].is_object() {
-        add(&format!("/metadata/{of}/{}", segment(key)), json!(value))
-    } else {
-        add(&format!("/metadata/{of}"), json!({ key: value }))
-    }
 }
 
 /// Returns the sync that has protected this very cluster: one that was restored has the annotations of another.

@@ -172,7 +172,7 @@ impl Operation<'_> {
     }
 }
 
-/// Returns what people are told of a state that goes with the object that shows it.
+/// Returns what is reported of a state that is deleted with the object that shows it.
 pub(super) fn goes_with_its_object(cluster: &ClusterName) -> String {
     format!("the newest state of the copy in {cluster} is deleted with the object that shows it")
 }
