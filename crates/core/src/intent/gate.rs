@@ -27,7 +27,7 @@ use cutover_karmada::name::{ClusterName, GroupKind, Gvk, ObjectKey};
 use cutover_karmada::{
     Cluster, ClusterAffinity, DEFAULT_SCHEDULER, Placement, PropagationSpec, ResourceBinding, Taint,
 };
-use governing::selects;
+use governing::{PoliciesByName, selects};
 pub use governing::{Preemption, Selecting};
 
 /// On an object in Git, or on a live one that is to be pruned: the digest of the loss that somebody accepts.
@@ -600,10 +600,11 @@ impl Ground {
 
     /// Returns what is lost when a policy becomes another one, or goes.
     fn placed_again(&self, name: &PolicyName, spec: Option<&PropagationSpec>) -> Vec<Loss> {
+        let policies = PoliciesByName::of(&self.policies);
         self.touched(name, spec)
             .flat_map(|tenant| {
-                let now = self.selecting(tenant, None);
-                let then = self.selecting(tenant, Some((name, spec)));
+                let now = Self::selecting_of(&policies, tenant, None);
+                let then = Self::selecting_of(&policies, tenant, Some((name, spec)));
                 self.changed(&now, &then, tenant)
             })
             .collect()
@@ -629,9 +630,10 @@ impl Ground {
         let mut then = self.clone();
         then.take_in(write);
         let mut losses = Vec::new();
+        let policies = PoliciesByName::of(&self.policies);
         for tenant in &self.tenants {
             let mut of_tenant: Vec<Loss> = Vec::new();
-            for (_, spec) in self.selecting(tenant, None).possible() {
+            for (_, spec) in Self::selecting_of(&policies, tenant, None).possible() {
                 let loss = self.reached_by(spec, tenant, (name, cluster), &then);
                 of_tenant.extend(loss.filter(|loss| !of_tenant.contains(loss)));
             }
@@ -749,26 +751,19 @@ impl Ground {
         tenant: &Tenant,
         changed: Option<(&'a PolicyName, Option<&'a PropagationSpec>)>,
     ) -> Selecting<'a> {
-        let in_force = |(name, spec)| match changed {
-            Some((other, changed)) if name == other => changed.map(|changed| (name, changed)),
-            _ => Some((name, spec)),
-        };
-        let of = |namespace: Option<&str>| {
-            let first = PolicyName {
-                namespace: namespace.map(str::to_owned),
-                name: String::new(),
-            };
-            let namespace = first.namespace.clone();
-            let from = self.policies.range(first..);
-            from.take_while(move |(name, _)| name.namespace == namespace)
-        };
-        let arrives = changed.filter(|(name, _)| !self.policies.contains_key(*name));
-        let arrives = arrives.and_then(|(name, spec)| Some((name, spec?)));
-        let namespaced = tenant.namespace().map(|namespace| of(Some(namespace)));
-        let all = of(None)
-            .chain(namespaced.into_iter().flatten())
-            .filter_map(in_force)
-            .chain(arrives);
+        Self::selecting_of(&PoliciesByName::of(&self.policies), tenant, changed)
+    }
+
+    /// The same, for whoever looks for those of many workloads.
+    fn selecting_of<'a>(
+        policies: &PoliciesByName<'a>,
+        tenant: &Tenant,
+        changed: Option<(&'a PolicyName, Option<&'a PropagationSpec>)>,
+    ) -> Selecting<'a> {
+        let others = policies.may_select(&tenant.workload.name, tenant.namespace());
+        let others = others.filter(|(name, _)| changed.is_none_or(|(changed, _)| *name != changed));
+        let changed = changed.and_then(|(name, spec)| Some((name, spec?)));
+        let all = others.chain(changed);
         Selecting::new(tenant.owner.as_ref(), tenant.namespace(), &tenant.template, all)
     }
 

@@ -4,6 +4,7 @@
 //! be running: a change has to be harmless by all of them.
 
 use std::cmp::Reverse;
+use std::collections::HashMap;
 
 use serde_json::Value;
 
@@ -12,6 +13,45 @@ use cutover_karmada::{PropagationSpec, ResourceSelector, Specificity};
 
 /// A policy, and what it says.
 type Placing<'a> = (&'a PolicyName, &'a PropagationSpec);
+
+/// Policies by the names of what they select: of a thousand that name one workload each, a workload is compared with its own.
+#[derive(Debug, Default)]
+pub(super) struct PoliciesByName<'a> {
+    /// Every selector of these has a name: some of them more than one.
+    named: HashMap<&'a str, Vec<Placing<'a>>>,
+    others: Vec<Placing<'a>>,
+}
+
+impl<'a> PoliciesByName<'a> {
+    pub(super) fn of(policies: impl IntoIterator<Item = Placing<'a>>) -> Self {
+        let mut all = Self::default();
+        for placing in policies {
+            let selectors = &placing.1.resource_selectors;
+            if selectors.iter().any(|selector| selector.name.is_empty()) {
+                all.others.push(placing);
+                continue;
+            }
+            for selector in selectors {
+                let named = all.named.entry(&selector.name).or_default();
+                if named.last().is_none_or(|(last, _)| *last != placing.0) {
+                    named.push(placing);
+                }
+            }
+        }
+        all
+    }
+
+    /// Returns those that may select an object of a name, and can place what is in a namespace: each once.
+    pub(super) fn may_select<'s>(
+        &'s self,
+        name: &str,
+        namespace: Option<&'s str>,
+    ) -> impl Iterator<Item = Placing<'a>> + 's {
+        let named = self.named.get(name).into_iter().flatten();
+        let all = named.chain(&self.others).copied();
+        all.filter(move |(policy, _)| is_in_reach(policy, namespace))
+    }
+}
 
 /// A policy that selects a workload.
 #[derive(Clone, Copy, Debug)]
@@ -174,7 +214,52 @@ pub(super) fn selects(
     namespace: Option<&str>,
     template: &Value,
 ) -> Option<Specificity> {
-    let in_reach = name.namespace.is_none() || name.namespace.as_deref() == namespace;
-    let how = in_reach.then(|| ResourceSelector::closest(&spec.resource_selectors, template));
+    let how =
+        is_in_reach(name, namespace).then(|| ResourceSelector::closest(&spec.resource_selectors, template));
     how.flatten()
+}
+
+/// Returns whether a policy places anything in a namespace.
+fn is_in_reach(name: &PolicyName, namespace: Option<&str>) -> bool {
+    name.namespace.is_none() || name.namespace.as_deref() == namespace
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn those_that_may_select_a_workload_are_found_by_its_name() {
+        let policy = |namespace: Option<&str>, name: &str, selectors: Value| {
+            let name = PolicyName {
+                namespace: namespace.map(str::to_owned),
+                name: name.to_owned(),
+            };
+            let spec = json!({"resourceSelectors": selectors, "placement": {}});
+            (name, serde_json::from_value::<PropagationSpec>(spec).unwrap())
+        };
+        let of = |name: &str| json!({"apiVersion": "apps/v1", "kind": "Deployment", "name": name});
+        let all = [
+            policy(Some("shop"), "a", json!([of("web"), of("api"), of("web")])),
+            policy(
+                Some("shop"),
+                "b",
+                json!([of("api"), {"apiVersion": "apps/v1", "kind": "Deployment"}]),
+            ),
+            policy(Some("bank"), "c", json!([of("web")])),
+            policy(None, "d", json!([of("web")])),
+            policy(None, "e", json!([of("api")])),
+        ];
+        let policies = PoliciesByName::of(all.iter().map(|(name, spec)| (name, spec)));
+        let found = |name: &str, namespace| {
+            let found = policies.may_select(name, namespace);
+            found.map(|(name, _)| name.name.as_str()).collect::<Vec<_>>()
+        };
+        assert_eq!(found("web", Some("shop")), ["a", "d", "b"]);
+        assert_eq!(found("api", Some("shop")), ["a", "e", "b"]);
+        assert_eq!(found("db", Some("shop")), ["b"]);
+        assert_eq!(found("web", None), ["d"]);
+    }
 }
