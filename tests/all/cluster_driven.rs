@@ -9,6 +9,7 @@ use cutover::sandbox::{World, WorldOptions};
 use jiff::Timestamp;
 use serde_json::{Value, json};
 
+use crate::immovable::{cron_workflow, install_cron_workflows};
 use crate::placement::{job, policy, runs};
 use crate::support::commands::Commands;
 use crate::support::fleet::opened;
@@ -521,16 +522,27 @@ async fn where_nothing_has_state_or_nobody_asks_for_it_there_is_none() {
 
 /// It cannot be moved, and what it works on is where every cluster reaches it: there is nothing to be saved.
 #[tokio::test]
-async fn a_cron_job_alone_sets_nothing_off_and_keeps_no_cluster() {
-    let placed = policy("tick", "tick", "east, west").replace(JOB_KIND, "batch/v1, kind: CronJob");
+async fn a_cron_workflow_alone_sets_nothing_off_and_keeps_no_cluster() {
+    let placed =
+        policy("tick", "tick", "east, west").replace(JOB_KIND, "argoproj.io/v1alpha1, kind: CronWorkflow");
     let placed = tolerant(&placed, TOLERATION);
-    let tick = "apiVersion: batch/v1\nkind: CronJob\nmetadata: {name: tick, namespace: shop}\nspec:\n  schedule: 0 3 * * *\n  \
-                jobTemplate: {spec: {template: {spec: {restartPolicy: Never, containers: [{name: tick, image: 'tick:1'}]}}}}\n";
+    let tick = cron_workflow().to_string();
     let stage = Stage::with(AUTO, &[], TOLERATION).await;
-    stage.plane.push(&[("tick.yaml", tick), ("policy.yaml", &placed)]);
+    install_cron_workflows(&stage.world);
+    until("Karmada knows that the clusters have the kind", || {
+        ["east", "west"].into_iter().all(|name| {
+            let cluster = stage.plane.get(&CLUSTERS, None, name).unwrap_or_default();
+            let served = cluster["status"]["apiEnablements"].to_string();
+            served.contains("CronWorkflow")
+        })
+    })
+    .await;
+    stage
+        .plane
+        .push(&[("tick.yaml", &tick), ("policy.yaml", &placed)]);
     let running = stage.plane.start();
     until("it runs there", || {
-        stage.lists("tick-cronjob").contains(&stage.from.to_owned())
+        stage.lists("tick-cronworkflow").contains(&stage.from.to_owned())
     })
     .await;
     until("it is protected", || stage.is_protected()).await;
@@ -540,7 +552,7 @@ async fn a_cron_job_alone_sets_nothing_off_and_keeps_no_cluster() {
     assert_eq!(stage.answer(), None);
     drop(running);
     let told = stage.problems().await;
-    assert!(!told.contains("CronJob"), "{told}");
+    assert!(!told.contains("CronWorkflow"), "{told}");
 }
 
 #[tokio::test]

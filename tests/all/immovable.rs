@@ -17,7 +17,7 @@ use crate::support::wait::until;
 
 const BINDINGS: Resource = Resource::new("work.karmada.io", "resourcebindings");
 const CLUSTERS: Resource = Resource::new("cluster.karmada.io", "clusters");
-const CRON_JOBS: Resource = Resource::new("batch", "cronjobs");
+const CRON_WORKFLOWS: Resource = Resource::new("argoproj.io", "cronworkflows");
 const MIGRATIONS: Resource = Resource::new("cutover.dev", "migrations");
 
 const MARIADB: &str = "apiVersion: k8s.mariadb.com/v1alpha1
@@ -27,29 +27,41 @@ spec: {storage: {size: 1Gi}}
 ";
 const DB_MOVES: &str = "MariaDB shop/db would stop in east and start in west from nothing; MariaDB cannot be moved with its state: \
      a site is primary if its name says so";
-const TICK_MOVES: &str = "CronJob shop/tick would start in west while its copy in east may still run; CronJob cannot be moved with its \
-     state: its controller may still create a Job";
+const TICK_MOVES: &str = "CronWorkflow shop/tick would start in west while its copy in east may still run; CronWorkflow cannot be moved with \
+     its state: Karmada drops its status in a member";
 
-fn definition() -> Value {
+fn definition(group: &str, version: &str, kind: &str, plural: &str) -> Value {
     json!({
         "apiVersion": "apiextensions.k8s.io/v1", "kind": "CustomResourceDefinition",
-        "metadata": {"name": "mariadbs.k8s.mariadb.com"},
+        "metadata": {"name": format!("{plural}.{group}")},
         "spec": {
-            "group": "k8s.mariadb.com", "scope": "Namespaced",
-            "names": {"plural": "mariadbs", "singular": "mariadb", "kind": "MariaDB", "listKind": "MariaDBList"},
+            "group": group, "scope": "Namespaced",
+            "names": {"plural": plural, "singular": kind.to_lowercase(), "kind": kind, "listKind": format!("{kind}List")},
             "versions": [{
-                "name": "v1alpha1", "served": true, "storage": true,
+                "name": version, "served": true, "storage": true,
                 "schema": {"openAPIV3Schema": {"type": "object", "x-kubernetes-preserve-unknown-fields": true}},
             }],
         },
     })
 }
 
-fn cron_job() -> Value {
-    let pod = json!({"restartPolicy": "Never", "containers": [{"name": "tick", "image": "tick:1"}]});
+fn install(world: &World, definition: &Value) {
+    let members = world.members().map(|member| &member.api);
+    for server in members.chain([world.control_plane()]) {
+        server.install(definition).unwrap();
+    }
+}
+
+/// Every server gets the kind; like Argo's own, its definition has no status subresource.
+pub(crate) fn install_cron_workflows(world: &World) {
+    let definition = definition("argoproj.io", "v1alpha1", "CronWorkflow", "cronworkflows");
+    install(world, &definition);
+}
+
+pub(crate) fn cron_workflow() -> Value {
     json!({
-        "apiVersion": "batch/v1", "kind": "CronJob", "metadata": {"name": "tick", "namespace": "shop"},
-        "spec": {"schedule": "0 3 * * *", "jobTemplate": {"spec": {"template": {"spec": pod}}}},
+        "apiVersion": "argoproj.io/v1alpha1", "kind": "CronWorkflow", "metadata": {"name": "tick", "namespace": "shop"},
+        "spec": {"schedules": ["0 3 * * *"], "workflowSpec": {"entrypoint": "tick"}},
     })
 }
 
@@ -64,11 +76,11 @@ fn db_policy(clusters: &str) -> String {
 
 fn tick_policy(clusters: &str) -> String {
     policy("tick", "tick", clusters)
-        .replace("flink.apache.org/v1beta1", "batch/v1")
-        .replace("FlinkDeployment", "CronJob")
+        .replace("flink.apache.org/v1beta1", "argoproj.io/v1alpha1")
+        .replace("FlinkDeployment", "CronWorkflow")
 }
 
-/// A `MariaDB` and a `CronJob` in east, where a job runs.
+/// A `MariaDB` and a `CronWorkflow` in east, where a job runs.
 async fn with_both(sync: &str) -> (World, Plane) {
     let settings = settings(sync);
     let (world, plane) = started(
@@ -76,15 +88,18 @@ async fn with_both(sync: &str) -> (World, Plane) {
         &[("cutover.yaml", &settings)],
     )
     .await;
-    world.control_plane().install(&definition()).unwrap();
-    for member in world.members() {
-        member.api.install(&definition()).unwrap();
-    }
+    install(
+        &world,
+        &definition("k8s.mariadb.com", "v1alpha1", "MariaDB", "mariadbs"),
+    );
+    install_cron_workflows(&world);
     // What doesn't fit when it is first looked at, the scheduler doesn't look at again.
     let serves = |name: &str| {
         let cluster = plane.get(&CLUSTERS, None, name).unwrap_or_default();
         let served = cluster["status"]["apiEnablements"].to_string();
-        served.contains("k8s.mariadb.com/v1alpha1")
+        ["k8s.mariadb.com/v1alpha1", "CronWorkflow"]
+            .iter()
+            .all(|kind| served.contains(kind))
     };
     until("the members' kinds are known", || {
         ["east", "west"].into_iter().all(serves)
@@ -93,7 +108,7 @@ async fn with_both(sync: &str) -> (World, Plane) {
     plane.push(&[
         ("db.yaml", MARIADB),
         ("db-policy.yaml", &db_policy("east")),
-        ("tick.yaml", &cron_job().to_string()),
+        ("tick.yaml", &cron_workflow().to_string()),
         ("tick-policy.yaml", &tick_policy("east")),
     ]);
     plane.run().await;
@@ -102,7 +117,7 @@ async fn with_both(sync: &str) -> (World, Plane) {
         binding.is_some_and(|binding| binding["spec"]["clusters"][0]["name"] == "east")
     };
     until("both are placed", || {
-        ["db-mariadb", "tick-cronjob"].into_iter().all(is_placed)
+        ["db-mariadb", "tick-cronworkflow"].into_iter().all(is_placed)
     })
     .await;
     (world, plane)
@@ -184,12 +199,24 @@ async fn a_migration_that_a_file_asks_for_ends_in_preflight_with_the_reason() {
 #[tokio::test(start_paused = true)]
 async fn an_evacuation_leaves_it_with_the_reason() {
     let stage = Stage::start(EVACUATION, &[]).await;
-    let only_east = json!({"clusterAffinity": {"clusterNames": ["east"]}});
+    install_cron_workflows(&stage.fleet.world);
     stage
         .fleet
-        .apply(&POLICIES, named_policy("tick", "batch/v1", "CronJob", only_east));
-    stage.fleet.apply(&CRON_JOBS, cron_job());
-    let is_in_east = || stage.clusters_of("tick", "cronjob") == ["east"];
+        .until("Karmada knows that east has the kind", |fleet| {
+            let east = fleet.world.control_plane().get(&CLUSTERS, None, "east");
+            east.is_ok_and(|east| {
+                let served = east["status"]["apiEnablements"].to_string();
+                served.contains("CronWorkflow")
+            })
+        })
+        .await;
+    let only_east = json!({"clusterAffinity": {"clusterNames": ["east"]}});
+    stage.fleet.apply(
+        &POLICIES,
+        named_policy("tick", "argoproj.io/v1alpha1", "CronWorkflow", only_east),
+    );
+    stage.fleet.apply(&CRON_WORKFLOWS, cron_workflow());
+    let is_in_east = || stage.clusters_of("tick", "cronworkflow") == ["east"];
     stage.fleet.until("it is placed", |_| is_in_east()).await;
     let _controller = stage.controller(Arc::new(NoFailpoints));
     let spec = |unmovable: &str| {

@@ -22,6 +22,7 @@ mod cluster_driven;
 mod cluster_scope;
 mod commit_statuses;
 mod crash;
+mod cron_jobs;
 mod demo;
 mod dependencies;
 mod differential;

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
+use std::time::Duration;
 
 use cutover_core::intent::member::{self, Pod};
 use cutover_core::intent::{Read, Seen};
@@ -336,6 +337,7 @@ impl Member {
                 object: Seen::unknown(&why),
                 pods: Seen::unknown(&why),
                 nodes: Seen::unknown(&why),
+                unchanged: Duration::ZERO,
                 silent,
             };
         }
@@ -347,6 +349,7 @@ impl Member {
             object: Seen::known(copy.object.as_deref().cloned(), read()),
             pods: Seen::known((*copy.pods).clone(), read()),
             nodes: Seen::known(nodes.collect(), read()),
+            unchanged: Duration::ZERO,
             silent: false,
         }
     }

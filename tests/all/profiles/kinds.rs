@@ -17,10 +17,11 @@ use serde_json::{Map, Value, json};
 use super::{Fixture, fixtures};
 
 /// Kubernetes' own kinds.
-static KUBERNETES: [(&str, Resource); 3] = [
+static KUBERNETES: [(&str, Resource); 4] = [
     ("Deployment", Resource::new("apps", "deployments")),
     ("StatefulSet", Resource::new("apps", "statefulsets")),
     ("Job", Resource::new("batch", "jobs")),
+    ("CronJob", Resource::new("batch", "cronjobs")),
 ];
 
 /// A kind in one version, as far as `kinds.yaml` says what its definition has.

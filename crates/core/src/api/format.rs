@@ -17,7 +17,8 @@ pub(super) fn of_attempt<'p>(
 ) -> u32 {
     let by_handle = profile.restart.iter().any(PatchOp::names_a_handle);
     // An earlier version can't read such a profile.
-    if !profile.optional_parents.is_empty() || profile.selected().next().is_some() {
+    let is_newer = profile.settle_for.is_some() || profile.pods_come_and_go();
+    if is_newer || !profile.optional_parents.is_empty() || profile.selected().next().is_some() {
         return PROFILE_FORMAT;
     }
     if profile.recreate_for_handle {
@@ -81,8 +82,9 @@ mod tests {
     #[test]
     fn what_every_version_can_go_on_from_is_plain() {
         let all = built_in().unwrap().iter();
-        let is_plain =
-            |spec: &WorkloadProfileSpec| !spec.recreate_for_handle && spec.optional_parents.is_empty();
+        let is_plain = |spec: &WorkloadProfileSpec| {
+            !spec.recreate_for_handle && spec.optional_parents.is_empty() && spec.settle_for.is_none()
+        };
         for builtin in all.filter(|builtin| is_plain(&builtin.spec)) {
             let image = PatchOp::add("/spec/image", "orders:2.0");
             let kept = builtin.spec.for_journal();
@@ -113,11 +115,15 @@ mod tests {
                 newer.extend(builtin.metadata.name.as_deref());
             } else {
                 let is_read = |field: &&str| kept.get(field).is_none();
-                assert!(["needs", "optionalParents"].iter().all(is_read), "{kept}");
+                assert!(
+                    ["needs", "optionalParents", "settleFor"].iter().all(is_read),
+                    "{kept}"
+                );
             }
         }
         newer.sort_unstable();
         let expected = [
+            "cronjob",
             "kafka-connect",
             "kubeflow-training",
             "mpijob",

@@ -494,6 +494,11 @@ impl Journal {
         self.capture(captured);
     }
 
+    /// Returns whether a copy that runs has pods.
+    pub fn has_pods(&self) -> bool {
+        self.profile.no_pods.is_some() && self.binding.replicas != Some(0)
+    }
+
     /// Returns whether the source's stopped copy shows the handle for as long as it isn't let run, or has none.
     pub fn handle_stays(&self) -> bool {
         self.profile.handle_stays || self.profile.capture.is_empty()

@@ -111,8 +111,8 @@ pub const PIN_FORMAT: u32 = 2;
 /// control field too, for a request to move the workload once more.
 pub const ENDED_FORMAT: u32 = 3;
 
-/// The format of what goes by a profile with optional parents, or with needs that a label selector finds: an earlier version cannot read such
-/// a profile, nor the journal that has it. And of a pin that creates what its template lacks: an earlier version would take it for one that
+/// The format of what goes by a profile with optional parents, with needs that a label selector finds, with `settleFor`, or with pods that
+/// come and go: an earlier version cannot read such a profile, nor the journal that has it. And of a pin that creates what its template lacks: an earlier version would take it for one that
 /// another client has changed.
 pub const PROFILE_FORMAT: u32 = 4;
 

@@ -5,7 +5,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_with::skip_serializing_none;
 
-use super::PatchOp;
+use super::{PatchOp, TimeSpan};
 use cutover_karmada::name::Gvk;
 
 /// Patches and selectors may use `${cluster}`, `${namespace}` and `${name}`; patches but those of `hold` also `${attempt}` and
@@ -68,6 +68,10 @@ pub struct WorkloadProfileSpec {
     pub observed_when: String,
     /// Nothing of this copy runs, and its operator says so.
     pub suspended_when: String,
+    /// For how long a copy has to be watched without any change, held, suspended and without pods, before it counts as stopped: for an
+    /// operator whose status does not tell whether it has seen the stop. It is taken to have seen it by then. Absent: what its status says
+    /// counts at once.
+    pub settle_for: Option<TimeSpan>,
     /// CEL over `object`, the copy in a member: the copy is healthy.
     pub healthy_when: String,
     /// CEL over `object`, the copy in a member: the copy will not become healthy by itself. Absent: no copy counts as failed.
@@ -105,6 +109,16 @@ impl WorkloadProfileSpec {
     /// Returns whether the handle of that name is a secret.
     pub fn is_secret(&self, handle: &str) -> bool {
         self.capture.iter().any(|rule| rule.secret && rule.name == handle)
+    }
+
+    /// Returns whether pods that have ended stay for their logs: they are no proof that something runs.
+    pub fn keeps_ended_pods(&self) -> bool {
+        self.finished_when.is_some() || self.pods_come_and_go()
+    }
+
+    /// Returns whether pods come and go while a copy runs.
+    pub fn pods_come_and_go(&self) -> bool {
+        self.no_pods.as_ref().is_some_and(|pods| pods.come_and_go)
     }
 
     /// Returns the patches of every list.
@@ -208,6 +222,10 @@ pub struct Pods {
     pub label_selectors: Vec<String>,
     /// The JSON pointer of a `LabelSelector` in the object.
     pub selector_at: Option<String>,
+    /// They come and go while the copy runs, and stay for their logs when they have ended: those that have don't count, and a copy that has
+    /// none may be healthy.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub come_and_go: bool,
 }
 
 /// A copy that begins again by itself, without what it wrote since it was deployed.

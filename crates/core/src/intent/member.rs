@@ -1,6 +1,7 @@
 //! What was read of a workload in a member cluster.
 
 use std::collections::BTreeMap;
+use std::time::Duration;
 
 use serde_json::Value;
 
@@ -16,8 +17,37 @@ pub struct Member {
     /// The nodes on which pods of the workload have been seen, and whether they are Ready; a deleted one is absent. Those that have
     /// a pod now are absent as well, unless they are asked for (`migration::asks_for_nodes`).
     pub nodes: Seen<BTreeMap<String, bool>>,
+    /// How long looks of this process, one after the other, have shown this very copy, in this very version, and no pods of it: see
+    /// `settleFor` of a profile.
+    pub unchanged: Duration,
     /// The member gave no answer at all when it was asked for the object: not even a refusal.
     pub silent: bool,
+}
+
+/// What a look shows of something that is watched for a while.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum SoakSample {
+    /// It is as it should be; what is watched is the same as long as this text is.
+    Good(String),
+    /// It is not.
+    Bad,
+    /// It could not be seen: that adds nothing, and breaks nothing.
+    Unknown,
+}
+
+impl Member {
+    /// Returns what a look shows of a copy that is watched until it has settled: this version of it without pods, or none at all.
+    pub fn settles(&self) -> SoakSample {
+        match (self.object.get(), self.pods.get()) {
+            (_, Ok(pods)) if !pods.is_empty() => SoakSample::Bad,
+            (Ok(None), Ok(_)) => SoakSample::Good("no copy".to_owned()),
+            (Ok(Some(copy)), Ok(_)) => {
+                let of = |field: &str| copy["metadata"][field].as_str().unwrap_or_default();
+                SoakSample::Good(format!("{} {}", of("uid"), of("resourceVersion")))
+            }
+            (Err(_), _) | (_, Err(_)) => SoakSample::Unknown,
+        }
+    }
 }
 
 #[derive(Clone, Debug, Default, PartialEq, Eq)]

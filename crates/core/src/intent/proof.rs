@@ -116,7 +116,13 @@ impl Facts<'_> {
             return Ok(());
         };
         let has_run = offered.order == RunOrder::Seen && offered.uid.as_ref() == Some(&uid(object));
-        if has_run || self.was_never_told_to_run(offered, object) || self.is_observed_by_generation(object)? {
+        // It has been so for longer than its operator is taken to need to see an order.
+        let has_settled = self.profile.spec().settle_for.is_some() && self.has_settled().is_ok();
+        if has_run
+            || has_settled
+            || self.was_never_told_to_run(offered, object)
+            || self.is_observed_by_generation(object)?
+        {
             return Ok(());
         }
         Err(NotProved::Unknown(format!(
@@ -184,6 +190,21 @@ impl Facts<'_> {
             uid(object),
             proved.generation
         ))
+    }
+
+    /// Of some operators nothing but time tells that they have seen what they are to do: see `settleFor` of a profile. Returns what a proof
+    /// says of it.
+    fn has_settled(&self) -> Result<String, NotProved> {
+        let Some(settle_for) = &self.profile.spec().settle_for else {
+            return Ok(String::new());
+        };
+        if self.member.unchanged < settle_for.length().unsigned_abs() {
+            return Err(NotProved::No(format!(
+                "{}: not yet watched for {settle_for} without any change and without pods",
+                self.cluster
+            )));
+        }
+        Ok(format!(", unchanged for {settle_for}"))
     }
 
     /// Pods count as gone only where the nodes that ran them can be trusted to say so, and when they were looked for after
@@ -377,6 +398,7 @@ impl Stopped {
         let mut suspended = Suspended::prove(facts)?;
         facts.no_pods(suspended.read)?;
         suspended.evidence.push_str(", no pods");
+        suspended.evidence += &facts.has_settled()?;
         Ok(Self(suspended))
     }
 
@@ -556,7 +578,7 @@ pub enum Inert {
 impl Inert {
     /// Tries every way in which a cluster can be known not to write; the error is the one that says most.
     pub fn prove(facts: &Facts<'_>) -> Result<Self, NotProved> {
-        let gone = match Gone::prove(facts) {
+        let gone = match Gone::prove(facts).and_then(|gone| facts.has_settled().map(|_| gone)) {
             Ok(gone) => return Ok(Self::Gone(gone)),
             Err(why) => why,
         };

@@ -81,27 +81,17 @@ pub const IMMOVABLE: &[Immovable] = &[
         needs: "a Workflow that goes on from the finished nodes of another one",
         by_hand: "let it end here, or submit it there from its beginning",
     },
-    // argoproj/argo-workflows@v4.1.2: workflow/cron/controller.go (processNextCronItem: the schedule keeps the object as it was read),
-    // workflow/cron/operator.go (run: the Workflow is submitted, and then status.active is written;
-    // shouldOutstandingWorkflowsBeRun: a resumption makes up for the last tick), cron_workflow_types.go (no observedGeneration).
+    // argoproj/argo-workflows@v4.1.2: workflow/cron/operator.go (run: the Workflow is submitted, and then status.active is written;
+    // shouldOutstandingWorkflowsBeRun: a resumption makes up for the last tick), cron_workflow_types.go (no observedGeneration); its CRD has
+    // no status subresource. karmada-io/karmada@v1.18.2: pkg/util/objectwatcher/objectwatcher.go (Update: what it writes has no status;
+    // retainClusterFields keeps none), pkg/resourceinterpreter/default/thirdparty/resourcecustomizations/argoproj.io (Workflow only).
     Immovable {
         group: "argoproj.io",
         kinds: &["CronWorkflow"],
         state: Some(StateAt::Elsewhere),
-        why: "its controller may still submit a Workflow after the suspension, and its status does not say whether it has seen that, so a tick could run in both clusters",
-        needs: "an observedGeneration in its status, its Workflows and their pods looked up by their owner, and the last tick carried over",
+        why: "Karmada drops its status in a member whenever it changes its spec there, a suspension too, and with it which Workflows run and which tick was the last, so a tick could run in both clusters",
+        needs: "a status subresource in its definition, an observedGeneration in its status, and its Workflows looked up by their label",
         by_hand: "suspend it, wait until its Workflows have ended, and resume it when it has moved",
-    },
-    // kubernetes@1.32: pkg/controller/cronjob/cronjob_controllerv2.go (syncCronJob: the object comes from a cache; the Job is created,
-    // and then status.active is written; a suspended one gets no status; without lastScheduleTime the last tick since the creation is
-    // made up for), batch/v1 CronJobStatus (no observedGeneration). Pods of its Jobs have no label with its name.
-    Immovable {
-        group: "batch",
-        kinds: &["CronJob"],
-        state: Some(StateAt::Elsewhere),
-        why: "its controller may still create a Job after the suspension, and its status does not say whether it has seen that, so a tick could run in both clusters",
-        needs: "an observedGeneration in its status, its Jobs and their pods looked up by their owner, and the last tick carried over",
-        by_hand: "suspend it, wait until its Jobs have ended, and resume it when it has moved",
     },
     // strimzi/strimzi-kafka-operator@1.2.0: AbstractConnectOperator.java (updateState: what is sent depends on the state that Connect
     // shows, and STOPPED stays for a while after a resumption was sent; maybeCreateOrUpdateConnector). The group and the topics of a
@@ -353,14 +343,18 @@ mod tests {
 
     #[test]
     fn a_kind_that_cannot_be_moved_is_said_to_be_one_with_what_it_would_take() {
-        let found = no_profile(&kind("batch", "CronJob"), "how a CronJob is moved", "add one");
+        let found = no_profile(
+            &kind("argoproj.io", "CronWorkflow"),
+            "how a CronWorkflow is moved",
+            "add one",
+        );
         assert_eq!(found.code, "Immovable");
-        let begins = "no WorkloadProfile says how a CronJob is moved; CronJob cannot be moved with its state: its controller may";
+        let begins = "no WorkloadProfile says how a CronWorkflow is moved; CronWorkflow cannot be moved with its state: Karmada drops its";
         assert!(found.message.starts_with(begins), "{}", found.message);
         let hint = found.hint.unwrap_or_default();
-        assert!(hint.starts_with("it would take an observedGeneration"), "{hint}");
+        assert!(hint.starts_with("it would take a status subresource"), "{hint}");
         assert!(
-            hint.contains("until then suspend it, wait until its Jobs have ended"),
+            hint.contains("until then suspend it, wait until its Workflows have ended"),
             "{hint}"
         );
     }

@@ -605,7 +605,7 @@ macro_rules! built_in {
 }
 
 const BUILT_IN: &[(&str, &str)] = built_in![
-    "flink" "flink-session-job" "deployment" "statefulset" "argo-rollout" "job" "jobset" "trainjob" "kubeflow-training" "mpijob"
+    "flink" "flink-session-job" "deployment" "statefulset" "argo-rollout" "job" "cronjob" "jobset" "trainjob" "kubeflow-training" "mpijob"
     "rayjob" "raycluster" "rayservice" "spark" "kafka-connect" "numaflow-monovertex" "numaflow-pipeline"
 ];
 

@@ -121,7 +121,12 @@ fn stopped_when(spec: &WorkloadProfileSpec) -> Vec<String> {
         .no_pods
         .as_ref()
         .map(|pods| format!("no pod with {} is left", selector(pods)));
-    conditions.map(str::to_owned).into_iter().chain(pods).collect()
+    let settled = spec
+        .settle_for
+        .as_ref()
+        .map(|settle_for| format!("all that was seen for {settle_for} without any change"));
+    let conditions = conditions.map(str::to_owned).into_iter();
+    conditions.chain(pods).chain(settled).collect()
 }
 
 /// Returns which pods are meant.

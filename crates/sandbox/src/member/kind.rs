@@ -8,6 +8,7 @@ use serde_json::{Value, json};
 
 use super::batch::{Rules, Run};
 use super::counter::Counter;
+use super::cron_job::CronJob;
 use super::kafka_connect::KafkaConnect;
 use super::mono_vertex::MonoVertex;
 use super::pipeline::Pipeline;
@@ -39,6 +40,7 @@ pub enum Operated {
     StatefulSet,
     Rollout,
     Counter,
+    CronJob,
 }
 
 /// Kinds that run until they are stopped; a cluster has their definitions only where they are installed.
@@ -97,6 +99,15 @@ pub const SCALED: [Kind; 2] = [
         operated: Operated::Rollout,
     },
 ];
+
+/// Kubernetes' `CronJob`: every cluster has it.
+pub const CRON_JOB: Kind = Kind {
+    group: "batch",
+    version: "v1",
+    kind: "CronJob",
+    plural: "cronjobs",
+    operated: Operated::CronJob,
+};
 
 /// The kind of the operator that the page on writing profiles invents.
 pub const COUNTER: Kind = Kind {
@@ -166,6 +177,7 @@ pub async fn run(client: Client, context: Arc<Context>, kind: &'static Kind) {
         Operated::MonoVertex => frame::run::<MonoVertex>(client, context, resource, ()).await,
         Operated::StatefulSet => frame::run::<StatefulSet>(client, context, resource, ()).await,
         Operated::Rollout => frame::run::<Rollout>(client, context, resource, ()).await,
+        Operated::CronJob => frame::run::<CronJob>(client, context, resource, ()).await,
         Operated::Counter => frame::run::<Counter>(client, context, resource, ()).await,
     }
 }

@@ -7,6 +7,7 @@
 pub mod batch;
 mod cache;
 mod counter;
+pub mod cron_job;
 mod deployment;
 pub mod flink;
 mod frame;
@@ -276,6 +277,7 @@ pub fn spawn(client: Client, context: Context) -> Simulators {
             deployment::Controller::default(),
         ));
         runtime.spawn(kind::run(client.clone(), Arc::clone(&context), &batch::JOB));
+        runtime.spawn(kind::run(client.clone(), Arc::clone(&context), &batch::CRON_JOB));
     }
     let mut simulators = Simulators {
         client: Connection(client),

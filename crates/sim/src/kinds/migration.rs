@@ -5,6 +5,7 @@ use cutover_core::api::{
 };
 use cutover_core::intent::custody::canary_name;
 use cutover_core::intent::failover::Borrower;
+use cutover_core::intent::member::SoakSample;
 use cutover_core::intent::migration::{self, watch};
 use cutover_core::intent::{Snapshot, Step};
 use jiff::Timestamp;
@@ -62,19 +63,19 @@ impl Kind for Migration {
         }
         let since = soak.looked.replace(input.now);
         match watch::look(input) {
-            watch::SoakSample::Good(run) if soak.run.as_ref() == Some(&run) => {
+            SoakSample::Good(run) if soak.run.as_ref() == Some(&run) => {
                 let passed = since.map(|since| input.now.duration_since(since).unsigned_abs());
                 soak.watched += passed.unwrap_or_default().min(LONGEST);
             }
-            watch::SoakSample::Good(run) => {
+            SoakSample::Good(run) => {
                 soak.run = Some(run);
                 soak.watched = Duration::ZERO;
             }
-            watch::SoakSample::Bad => {
+            SoakSample::Bad => {
                 soak.run = None;
                 soak.watched = Duration::ZERO;
             }
-            watch::SoakSample::Unknown => soak.looked = None,
+            SoakSample::Unknown => soak.looked = None,
         }
     }
 

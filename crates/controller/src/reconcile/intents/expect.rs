@@ -169,6 +169,7 @@ fn as_told<'a>(
     nodes: Option<impl IntoIterator<Item = &'a String>>,
 ) {
     let now = || ask::instant(&parts.cluster);
+    let before = member.settles();
     match events.copy {
         nearby::Copy::There(copy) => member.object = Seen::known(Some(*copy), now()),
         nearby::Copy::Gone => member.object = Seen::known(None, now()),
@@ -179,6 +180,9 @@ fn as_told<'a>(
     } else if let Seen::Known { read, .. } = &mut member.pods {
         // A member without pods sends no event.
         *read = now();
+    }
+    if member.settles() != before {
+        member.unchanged = Duration::ZERO;
     }
     // The look asks them.
     let ready = nodes.into_iter().flatten().map(|node| (node.clone(), true));

@@ -45,7 +45,7 @@ pub(super) enum Selector {
 impl Selector {
     /// What the journal says comes first: the profile is only known as long as it is there.
     pub(super) fn of(journaled: Option<String>, profile: Option<&Profile>, template: Option<&Value>) -> Self {
-        let only_running = profile.is_some_and(|profile| profile.spec().finished_when.is_some());
+        let only_running = profile.is_some_and(|profile| profile.spec().keeps_ended_pods());
         let of = |selector| Self::Of {
             selector,
             only_running,
@@ -155,6 +155,7 @@ impl MigrationReader<'_> {
             object,
             pods,
             nodes,
+            unchanged: Duration::ZERO,
             silent,
         }
     }

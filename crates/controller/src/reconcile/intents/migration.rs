@@ -1,6 +1,6 @@
 //! Migrations, as the loop carries them out.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 use std::time::Duration;
 
@@ -18,7 +18,7 @@ use cutover_core::api::{Migration, MigrationSpec, MigrationStatus, Phase};
 use cutover_core::error::Error;
 use cutover_core::intent::{Effect, Snapshot, Step, migration};
 use cutover_core::report::{self, EventRecord};
-use cutover_karmada::name::ObjectKey;
+use cutover_karmada::name::{ClusterName, ObjectKey};
 
 /// How often the admission fence is tried anew.
 const TRIED_AGAIN: Duration = Duration::from_mins(1);
@@ -33,6 +33,8 @@ pub(super) struct MigrationController {
     /// When the Events of a member were read last for what is waited for.
     warned: Option<Instant>,
     soak: Soak,
+    /// How long each member has shown the same copy without pods.
+    settling: BTreeMap<ClusterName, Soak>,
     scalers: scalers::Known,
     /// What watches in the members and the watch cache have reported.
     nearby: Nearby,
@@ -70,6 +72,7 @@ impl Kind for MigrationController {
         if known.is_none() {
             self.scalers.keep(&snapshot.scalers);
         }
+        self.settle(&mut snapshot, begun);
         let look = migration::watch::look(&input(parts, intent, status, &snapshot));
         snapshot.watched = self.soak.add(look, begun);
         if migration::watch::gives_up(&input(parts, intent, status, &snapshot)) {
@@ -166,6 +169,18 @@ impl Kind for MigrationController {
 
     fn events(before: &Migration, after: &MigrationStatus) -> Vec<EventRecord> {
         report::events(before, after)
+    }
+}
+
+impl MigrationController {
+    /// Adds a look that was begun at that time to how long each member has been watched without a change.
+    fn settle(&mut self, snapshot: &mut Snapshot, begun: Instant) {
+        let mut before = std::mem::take(&mut self.settling);
+        for (cluster, member) in &mut snapshot.members {
+            let mut soak = before.remove(cluster).unwrap_or_default();
+            member.unchanged = soak.add(member.settles(), begun);
+            self.settling.insert(cluster.clone(), soak);
+        }
     }
 }
 

@@ -1,10 +1,11 @@
-//! How long a target has been watched healthy: the time between the looks of this process, by its own clock.
+//! How long something has been watched as it should be, such as a healthy target: the time between the looks of this process, by its own
+//! clock.
 
 use std::time::Duration;
 
 use tokio::time::Instant;
 
-use cutover_core::intent::migration::watch::SoakSample;
+use cutover_core::intent::member::SoakSample;
 
 /// Between two looks nobody knows more than what both have shown: what lies further apart counts as this much. A machine that
 /// stood still for an hour has not watched for an hour.

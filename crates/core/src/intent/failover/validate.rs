@@ -27,6 +27,13 @@ pub fn validate(spec: &FailoverPlanSpec, profile: &WorkloadProfileSpec) -> Vec<F
             "leave the failover to Karmada, or move it by Migrations",
         ));
     }
+    if profile.settle_for.is_some() {
+        findings.push(Finding::new(
+            "SettlesByTime",
+            "by its profile (settleFor) that a copy has stopped is known only once it has been watched for a while: a plan keeps no such watch",
+            "leave the failover to Karmada, or move it by Migrations",
+        ));
+    }
     if profile.hold.is_empty() {
         findings.push(Finding::new(
             "NoHold",

@@ -38,7 +38,7 @@ mod words;
 pub use needs::{involved, needs, wants_canary, wants_policies, wants_record};
 pub use words::asks_for_nodes;
 
-pub(crate) use preflight::{repeat_notes, two_writers};
+pub(crate) use preflight::{source_notes, two_writers};
 
 use std::cell::RefCell;
 use std::collections::BTreeSet;

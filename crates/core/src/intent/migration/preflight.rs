@@ -11,7 +11,7 @@ use findings::{
     policy_finding, profile_findings, query_findings, requirement_findings, successor_finding,
     target_findings, twin_finding,
 };
-pub(crate) use findings::{repeat_notes, two_writers};
+pub(crate) use findings::{source_notes, two_writers};
 
 use super::other_managers::fingerprint;
 use super::token::UNSEEN;
@@ -196,7 +196,7 @@ impl Operation<'_> {
         let copy = member.and_then(|member| member.object.get().ok()?.as_ref());
         evidence.extend(
             copy.into_iter()
-                .flat_map(|copy| repeat_notes(profile, copy, source, to)),
+                .flat_map(|copy| source_notes(profile, copy, source, to)),
         );
         evidence.extend(self.snapshot().dependencies.notes(to));
         evidence.extend(misfits::note(self.snapshot().misfits.as_ref()));

@@ -6,23 +6,13 @@
 use super::{Input, Interrupt, Operation, Phase, go_back, step};
 use crate::api::OnFailure;
 use crate::intent::check;
+use crate::intent::member::SoakSample;
 use crate::intent::proof::{Healthy, NotProved};
 use crate::intent::warnings::{WARNS_AFTER, shortened};
 use cutover_karmada::name::ClusterName;
 
 /// How many characters of somebody else's message are passed on.
 const LONGEST: usize = 300;
-
-/// What a look shows of the target while it soaks.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum SoakSample {
-    /// It is as it should be: this run of this copy in these pods.
-    Good(String),
-    /// It is not.
-    Bad,
-    /// It could not be seen: that adds nothing, and breaks nothing.
-    Unknown,
-}
 
 /// Returns whether one pass gives the target up, on what it has seen: what its Events say has to be read before that.
 pub fn gives_up(input: &Input<'_>) -> bool {
@@ -90,6 +80,11 @@ impl Operation<'_> {
         if self.ended_in(target)?.is_some_and(|ended| ended.well) {
             return Ok(Ok("ended".to_owned()));
         }
+        let journal = self.journal()?;
+        // One run's pods are no other's: they tell nothing of the copy.
+        if journal.profile.pods_come_and_go() {
+            return Ok(Ok("pods come and go".to_owned()));
+        }
         if let Some(pod) = pods.iter().find(|pod| !pod.is_ready) {
             let why = pod
                 .trouble
@@ -101,9 +96,7 @@ impl Operation<'_> {
                 pod.name
             ))));
         }
-        let journal = self.journal()?;
-        let has_pods = journal.profile.no_pods.is_some() && journal.binding.replicas != Some(0);
-        if has_pods && pods.is_empty() {
+        if journal.has_pods() && pods.is_empty() {
             return Ok(Err(NotProved::No(format!("{target}: the copy has no pod"))));
         }
         let mut runs: Vec<String> = pods
@@ -141,8 +134,7 @@ impl Operation<'_> {
         if self.ended_in(cluster).ok()?.is_some_and(|ended| ended.well) {
             return None;
         }
-        let lacks_pods =
-            journal.profile.no_pods.is_some() && journal.binding.replicas != Some(0) && pods.is_empty();
+        let lacks_pods = journal.has_pods() && pods.is_empty();
         let is_unwell = pods
             .iter()
             .any(|pod| pod.trouble.is_some() || (is_to_run && !pod.is_ready))

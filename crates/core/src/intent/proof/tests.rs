@@ -2,7 +2,7 @@ use serde_json::json;
 
 use super::super::seen::Seen;
 use super::*;
-use crate::intent::member::Pod;
+use crate::intent::member::{Pod, SoakSample};
 
 const MARKER: &str = "uid.1.2";
 
@@ -44,6 +44,7 @@ fn member(object: Option<Value>) -> Member {
         object: Seen::known(object, read(5)),
         pods: Seen::known(Vec::new(), read(6)),
         nodes: Seen::known(BTreeMap::from([("node-1".to_owned(), true)]), read(7)),
+        unchanged: std::time::Duration::ZERO,
         silent: false,
     }
 }
@@ -430,4 +431,79 @@ fn a_release_needs_a_proof_about_every_other_cluster_read_after_the_pin() {
     assert!(Release::new(&east, Some(read(2)), &involved, &[]).is_err());
     let three = BTreeSet::from(["east".into(), "west".into(), "north".into()]);
     assert!(Release::new(&east, Some(read(2)), &three, &[proof]).is_err());
+}
+
+/// A `CronJob` that is told to stop; whether its controller has seen that its status does not say.
+fn suspended_cron_job(generation: i64) -> Value {
+    json!({
+        "metadata": {
+            "name": "tick", "namespace": "shop", "uid": "u1", "resourceVersion": "9", "generation": generation,
+            "annotations": {MARKER_ANNOTATION: MARKER},
+        },
+        "spec": {"suspend": true},
+        "status": {"lastScheduleTime": "2030-01-31T06:00:00Z"},
+    })
+}
+
+#[test]
+fn where_no_status_tells_of_the_stop_only_time_without_a_change_does() {
+    let profile = built_in("cronjob");
+    let offered = Offered {
+        uid: Some("u1".to_owned()),
+        generation: 1,
+        order: RunOrder::Awaited,
+    };
+    let look = |object: Option<Value>, offered: Option<&Offered>, seconds: u64| {
+        let copy = Member {
+            unchanged: std::time::Duration::from_secs(seconds),
+            ..member(object)
+        };
+        with(&copy, |facts| {
+            Inert::prove(&Facts {
+                offered,
+                profile: &profile,
+                ..*facts
+            })
+        })
+    };
+    for generation in [1, 2, 3] {
+        let copy = || Some(suspended_cron_job(generation));
+        for offered in [None, Some(&offered)] {
+            assert!(is_no(look(copy(), offered, 89)), "{generation} {offered:?}");
+            let proof = look(copy(), offered, 90).unwrap();
+            assert!(matches!(proof, Inert::Stopped(_)), "{proof:?}");
+            assert!(
+                proof.evidence().ends_with("no pods, unchanged for 90s"),
+                "{proof:?}"
+            );
+        }
+    }
+    // Its controller may go by an older read of one that is gone, too.
+    assert!(is_no(look(None, None, 89)));
+    assert!(matches!(look(None, None, 90), Ok(Inert::Gone(_))));
+    // One that was created held has never been anything else.
+    let mut held = suspended_cron_job(1);
+    held["status"] = json!({});
+    assert!(matches!(look(Some(held), None, 0), Ok(Inert::Held(_))));
+}
+
+#[test]
+fn a_copy_is_watched_as_long_as_it_is_the_same_without_pods() {
+    let of = |object: Option<Value>| member(object).settles();
+    let copy = suspended_cron_job(2);
+    assert_eq!(of(Some(copy.clone())), SoakSample::Good("u1 9".to_owned()));
+    let mut written = copy.clone();
+    written["metadata"]["resourceVersion"] = json!("10");
+    assert_ne!(of(Some(written)), of(Some(copy.clone())));
+    assert_eq!(of(None), SoakSample::Good("no copy".to_owned()));
+    let with_pod = Member {
+        pods: Seen::known(vec![Pod::default()], read(6)),
+        ..member(Some(copy.clone()))
+    };
+    assert_eq!(with_pod.settles(), SoakSample::Bad);
+    let unseen = Member {
+        pods: Seen::unknown("no answer"),
+        ..member(Some(copy))
+    };
+    assert_eq!(unseen.settles(), SoakSample::Unknown);
 }

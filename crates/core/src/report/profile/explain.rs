@@ -177,6 +177,15 @@ impl Page {
             Some(pods) => self.when("and no pod is left with", &selector(pods)),
             None => self.says("Pods are not looked at: there is no noPods."),
         }
+        if spec.pods_come_and_go() {
+            self.says("Those that have ended do not count, and a copy that has none may be healthy.");
+        }
+        if let Some(settle_for) = &spec.settle_for {
+            self.says(&format!(
+                "All that has to be seen for {settle_for} without any change of the copy: its operator does not say that it has seen the \
+                 stop, and is taken to have by then."
+            ));
+        }
     }
 
     fn captured(&mut self, spec: &WorkloadProfileSpec) {

@@ -1,6 +1,7 @@
 //! The built-in profiles as a table of the reference.
 
 use super::list::state;
+use crate::api::WorkloadProfileSpec;
 use crate::error::Error;
 use crate::manifest::Set;
 use crate::profile::catalog::{Catalog, Entry};
@@ -30,15 +31,22 @@ fn row(entry: &Entry, outline: &Outline) -> String {
         operators(entry).join(", "),
         code(spec.hold.iter().map(patched)),
         code(further.map(patched)),
-        match &spec.no_pods {
-            Some(pods) => format!("{stopped}; no pod with {} is left", code([selector(pods)])),
-            None => stopped,
-        },
+        counts_as_stopped(spec, stopped),
         state(outline),
         code(outline.carries.iter().map(|carried| carried.field.clone())),
         outline.refuses.join("; "),
     ];
     format!("| {} |\n", cells.join(" | "))
+}
+
+/// Returns what proves a stop: what the status says, which pods are gone, and for how long that has to be seen.
+fn counts_as_stopped(spec: &WorkloadProfileSpec, says: String) -> String {
+    let pods = spec.no_pods.as_ref();
+    let pods = pods.map(|pods| format!("no pod with {} is left", code([selector(pods)])));
+    let settled = spec.settle_for.as_ref();
+    let settled = settled.map(|settle_for| format!("for {settle_for}, without any change"));
+    let all: Vec<String> = [Some(says), pods, settled].into_iter().flatten().collect();
+    all.join("; ")
 }
 
 /// Returns the operators whose source was read, each with the version.

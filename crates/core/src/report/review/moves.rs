@@ -7,7 +7,7 @@ use super::links::Places;
 use super::page::{code, inline};
 use crate::api::{self, Finding, Migration, MigrationSpec, MigrationStatus, OnFailure, Phase, Strategy};
 use crate::intent::Snapshot;
-use crate::intent::migration::{Input, repeat_notes, step};
+use crate::intent::migration::{Input, source_notes, step};
 use crate::plan::{Forecast, ForecastStep, Outcome as Outlined};
 use crate::profile;
 use crate::report::Earlier;
@@ -218,7 +218,7 @@ fn repeats(
         let copy = snapshot.members.get(source)?.object.get().ok()?.as_ref()?;
         let found = profile::find(given, spec.profile.as_deref(), &spec.workload.gvk()).ok()??;
         let compiled = profile::Profile::compile("in force", &found.spec).ok()?;
-        Some(repeat_notes(&compiled, copy, source, &spec.to))
+        Some(source_notes(&compiled, copy, source, &spec.to))
     };
     notes().unwrap_or_default()
 }

@@ -14,7 +14,7 @@ use serde_json::{Value, json};
 
 pub use self::kinds::{JOB, OTHERS, TRAININGS};
 use super::frame::{Id, Life};
-pub use super::kind::{COUNTER, Kind, SCALED, SERVICES};
+pub use super::kind::{COUNTER, CRON_JOB, Kind, SCALED, SERVICES};
 use super::{Context, PodPhase, PodView, Timings, frame, later};
 use crate::clock::seconds;
 

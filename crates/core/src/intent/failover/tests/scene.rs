@@ -86,6 +86,7 @@ pub fn member(object: Option<Value>) -> Member {
         object: seen(object, LATE),
         pods: seen(Vec::<Pod>::new(), LATE + 1),
         nodes: seen(BTreeMap::new(), LATE + 2),
+        unchanged: std::time::Duration::ZERO,
         silent: false,
     }
 }
@@ -102,6 +103,7 @@ fn unread(why: &str) -> Member {
         object: Seen::unknown(why),
         pods: Seen::unknown(why),
         nodes: Seen::unknown(why),
+        unchanged: std::time::Duration::ZERO,
         silent: false,
     }
 }

@@ -56,7 +56,7 @@ fn each_of_them_has_the_state_that_is_known_unless_a_profile_says_otherwise() {
         State::Kept
     );
     assert_eq!(
-        state(&[], "batch", "CronJob", UnknownKinds::Pass),
+        state(&[], "argoproj.io", "CronWorkflow", UnknownKinds::Pass),
         State::Elsewhere
     );
 }
@@ -95,10 +95,10 @@ fn a_policy_that_would_move_one_is_held_back_with_the_reason_and_what_can_be_don
 
 #[test]
 fn a_tick_is_not_run_in_two_clusters() {
-    let ground = ground_of("batch", "CronJob");
+    let ground = ground_of("argoproj.io", "CronWorkflow");
     let (_, write) = to_west();
     let refusal = ground.judge(&write, None).unwrap_err().to_string();
-    let says = "CronJob shop/orders would start in west while its copy in east may still run; CronJob cannot be moved with its state: ";
+    let says = "CronWorkflow shop/orders would start in west while its copy in east may still run; CronWorkflow cannot be moved with its state: ";
     assert!(refusal.starts_with(says), "{refusal}");
     // It takes nothing along.
     let gone = Write::Template(ground.tenants[0].workload.clone());
@@ -109,14 +109,14 @@ fn a_tick_is_not_run_in_two_clusters() {
 fn what_a_migration_carries_is_moved_before_the_loss_of_the_rest_is_accepted() {
     let (mut both, _) = two_of_one_policy();
     let bills = &mut both.tenants[1];
-    bills.workload.group = "batch".to_owned();
-    bills.workload.kind = "CronJob".to_owned();
-    bills.state = state(&[], "batch", "CronJob", UnknownKinds::Pass);
+    bills.workload.group = "argoproj.io".to_owned();
+    bills.workload.kind = "CronWorkflow".to_owned();
+    bills.state = state(&[], "argoproj.io", "CronWorkflow", UnknownKinds::Pass);
     let west = Box::new(policy_of_all(&["west"]));
     let write = Write::Policy(policy_name("orders"), Some(west));
     let hint = both.judge(&write, None).unwrap_err().hint(None);
     let says = "move FlinkDeployment shop/orders first (a Migration carries its state: cutover migrate FlinkDeployment/orders --namespace \
-                shop --to west), then push again; CronJob shop/bills: it would take ";
+                shop --to west), then push again; CronWorkflow shop/bills: it would take ";
     assert!(hint.starts_with(says), "{hint}");
     both.tenants.remove(1);
     let hint = both.judge(&write, None).unwrap_err().hint(None);

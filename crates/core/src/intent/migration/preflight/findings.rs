@@ -185,23 +185,31 @@ pub(super) fn requirement_findings(
     Ok(findings.collect())
 }
 
-/// Says what the source has done so far that the target does again.
-pub(crate) fn repeat_notes(
+/// Says what is to be known of the source before it stops: what it has done so far that the target does again, and how its stop is known.
+pub(crate) fn source_notes(
     profile: &Profile,
     copy: &Value,
     source: &ClusterName,
     target: &ClusterName,
 ) -> Vec<String> {
-    let repeated = match profile.repeated(copy) {
-        Ok(repeated) => repeated,
-        Err(why) => return vec![format!("what {target} does again is not known: {why}")],
+    let mut notes = match profile.repeated(copy) {
+        Ok(repeated) => repeated
+            .into_iter()
+            .map(|(what, count)| {
+                format!(
+                    "{what} that {target} does again, because only the copy in {source} has counted them: {count}"
+                )
+            })
+            .collect(),
+        Err(why) => vec![format!("what {target} does again is not known: {why}")],
     };
-    let notes = repeated.into_iter().map(|(what, count)| {
+    notes.extend(profile.spec().settle_for.as_ref().map(|settle_for| {
         format!(
-            "{what} that {target} does again, because only the copy in {source} has counted them: {count}"
+            "its operator does not say when it has seen the stop: it is taken to have once the copy in {source} was watched for \
+             {settle_for} without any change and without pods"
         )
-    });
-    notes.collect()
+    }));
+    notes
 }
 
 /// Returns the patches of the profile and the intent that can't be applied to the template.
@@ -250,6 +258,24 @@ mod tests {
     }
 
     #[test]
+    fn how_a_stop_is_known_that_no_status_tells_is_reported() {
+        let all = crate::profile::built_in().unwrap();
+        let named = |name: &str| all.iter().find(|one| one.metadata.name.as_deref() == Some(name));
+        let notes = |name: &str| {
+            let profile = Profile::compile(name, &named(name).unwrap().spec).unwrap();
+            source_notes(&profile, &serde_json::json!({}), &"east".into(), &"west".into())
+        };
+        let [note] = &notes("cronjob")[..] else {
+            panic!("{:?}", notes("cronjob"));
+        };
+        assert!(
+            note.contains("the copy in east was watched for 90s without any change"),
+            "{note}"
+        );
+        assert!(notes("job").is_empty());
+    }
+
+    #[test]
     fn what_is_done_again_is_reported_with_its_count() {
         let all = crate::profile::built_in().unwrap();
         let notes = |name: &str, status: Value| {
@@ -258,7 +284,7 @@ mod tests {
                 .find(|profile| profile.metadata.name.as_deref() == Some(name));
             let profile = Profile::compile(name, &profile.unwrap().spec).unwrap();
             let copy = serde_json::json!({"status": status});
-            repeat_notes(&profile, &copy, &"east".into(), &"west".into())
+            source_notes(&profile, &copy, &"east".into(), &"west".into())
         };
         let note = |what: &str, count: u64| {
             format!("{what} that west does again, because only the copy in east has counted them: {count}")

@@ -1,0 +1,201 @@
+//! `CronJob`s: a tick is run in one cluster, once, although no status says that a controller has seen the suspension.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+use cutover::api::Phase;
+use cutover::reconcile::intents::NoFailpoints;
+use cutover::sandbox::WorldOptions;
+use cutover::sandbox::api::{ListOptions, Resource};
+use cutover::sandbox::member::cron_job::RUNS_FOR;
+use serde_json::{Value, json};
+
+use crate::support::fleet::{Controller, Fleet, MIGRATIONS, POLICIES};
+use crate::support::many::named_policy;
+use crate::support::wait::wait_for;
+
+const CRON_JOBS: Resource = Resource::new("batch", "cronjobs");
+const PODS: Resource = Resource::new("", "pods");
+const MOVE: &str = "tick-moves";
+
+/// It is due every minute.
+fn tick(runs_for: u32) -> Value {
+    let pod = json!({"restartPolicy": "Never", "containers": [{"name": "tick", "image": "tick:1"}]});
+    let template = json!({"metadata": {"labels": {"workload": "tick"}}, "spec": pod});
+    json!({
+        "apiVersion": "batch/v1", "kind": "CronJob",
+        "metadata": {"name": "tick", "namespace": "shop", "annotations": {RUNS_FOR: runs_for.to_string()}},
+        "spec": {
+            "schedule": "* * * * *", "startingDeadlineSeconds": 60, "jobTemplate": {"spec": {"template": template}},
+        },
+    })
+}
+
+struct Stage {
+    fleet: Fleet,
+    _controller: Controller,
+}
+
+impl Stage {
+    /// `tick` has run in east.
+    async fn set(runs_for: u32) -> Self {
+        let fleet = Fleet::start(WorldOptions::default()).await;
+        let one = json!({
+            "clusterAffinity": {"clusterNames": ["east", "west"]},
+            "spreadConstraints": [{"spreadByField": "cluster", "minGroups": 1, "maxGroups": 1}],
+        });
+        fleet.apply(&POLICIES, named_policy("tick", "batch/v1", "CronJob", one));
+        fleet.apply(&CRON_JOBS, tick(runs_for));
+        let stage = Self {
+            _controller: fleet.controller(Arc::new(NoFailpoints)),
+            fleet,
+        };
+        stage.ticks_on("east").await;
+        stage
+    }
+
+    /// The pods of a cluster, each with whether it has ended.
+    fn pods(&self, cluster: &str) -> BTreeMap<String, bool> {
+        let api = &self.fleet.world.member(cluster).api;
+        let pods = api.list(&PODS, Some("shop"), &ListOptions::default()).unwrap();
+        let own = |pod: &&Arc<Value>| pod["metadata"]["labels"]["workload"] == "tick";
+        let named = |pod: &Arc<Value>| {
+            let name = pod["metadata"]["name"].as_str().unwrap().to_owned();
+            (name, pod["status"]["phase"] == "Succeeded")
+        };
+        pods.items.iter().filter(own).map(named).collect()
+    }
+
+    fn runs_in(&self, cluster: &str) -> bool {
+        self.pods(cluster).values().any(|ended| !ended)
+    }
+
+    /// Waits for the next tick that runs in a cluster.
+    async fn ticks_on(&self, cluster: &str) {
+        let before = self.pods(cluster).len();
+        let ticks = |_: &Fleet| self.pods(cluster).len() > before && self.runs_in(cluster);
+        self.until(&format!("a tick runs in {cluster}"), ticks).await;
+    }
+
+    /// Waits, and looks all the time whether both run at once.
+    async fn until(&self, what: &str, holds: impl Fn(&Fleet) -> bool) {
+        let looks = || {
+            assert!(
+                !(self.runs_in("east") && self.runs_in("west")),
+                "both run: {:#}",
+                self.fleet.status(MOVE)
+            );
+            holds(&self.fleet)
+        };
+        let story = || format!("{:#}", self.fleet.status(MOVE));
+        wait_for(what)
+            .within(Duration::from_mins(20))
+            .every(Duration::from_millis(50))
+            .until_or(looks, story)
+            .await;
+    }
+
+    fn migrate(&self, name: &str, to: &str, verify: Value) {
+        self.fleet.migrate_with(
+            name,
+            json!({
+                "workload": {"apiVersion": "batch/v1", "kind": "CronJob", "name": "tick"}, "to": to, "verify": verify,
+            }),
+        );
+    }
+
+    async fn ends_as(&self, name: &str, wanted: &str) {
+        const ENDS: [&str; 5] = ["Completed", "RolledBack", "Failed", "Aborted", "RollbackFailed"];
+        let phase = |fleet: &Fleet| {
+            fleet.status(name)["phase"]
+                .as_str()
+                .unwrap_or_default()
+                .to_owned()
+        };
+        self.until("it ends", |fleet| ENDS.contains(&phase(fleet).as_str()))
+            .await;
+        assert_eq!(phase(&self.fleet), wanted, "{:#}", self.fleet.status(name));
+    }
+
+    async fn moves(&self, name: &str, to: &str) {
+        self.migrate(name, to, json!({"healthyFor": "2s", "timeout": "60s"}));
+        self.ends_as(name, "Completed").await;
+    }
+
+    /// Each tick was run once: the names of pods begin with it.
+    fn is_clean(&self) {
+        let mut ran: BTreeMap<String, Vec<&str>> = BTreeMap::new();
+        for cluster in ["east", "west"] {
+            for pod in self.pods(cluster).into_keys() {
+                let (tick, _) = pod.rsplit_once('-').unwrap();
+                ran.entry(tick.to_owned()).or_default().push(cluster);
+            }
+        }
+        assert!(ran.values().all(|clusters| clusters.len() == 1), "{ran:#?}");
+        let ledger = self.fleet.world.ledger();
+        let verdict = ledger.verdict().about(|workload| workload.kind == "CronJob");
+        assert!(verdict.is_clean(), "{ledger}");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_cron_job_moves_there_and_back_and_no_tick_is_run_twice() {
+    let stage = Stage::set(10).await;
+    stage.moves(MOVE, "west").await;
+    let status = stage.fleet.status(MOVE).to_string();
+    assert!(
+        status.contains("its operator does not say when it has seen the stop"),
+        "{status}"
+    );
+    stage.ticks_on("west").await;
+    stage.is_clean();
+    stage.moves("tick-returns", "east").await;
+    stage.ticks_on("east").await;
+    stage.is_clean();
+}
+
+/// It makes up for no tick that the target has run.
+#[tokio::test(start_paused = true)]
+async fn one_that_is_called_off_goes_on_in_the_source_after_the_targets_last_tick() {
+    let stage = Stage::set(10).await;
+    stage.migrate(MOVE, "west", json!({"healthyFor": "1h", "timeout": "2h"}));
+    stage.ticks_on("west").await;
+    stage
+        .fleet
+        .patch(&MIGRATIONS, MOVE, json!({"spec": {"abort": true}}));
+    stage.ends_as(MOVE, "Aborted").await;
+    stage.ticks_on("east").await;
+    stage.is_clean();
+}
+
+/// A suspension ends no Job.
+#[tokio::test(start_paused = true)]
+async fn a_job_that_has_begun_is_waited_for() {
+    let stage = Stage::set(200).await;
+    stage.migrate(MOVE, "west", json!({"healthyFor": "2s", "timeout": "60s"}));
+    stage.fleet.phase(MOVE, Phase::Capture).await;
+    stage
+        .until("it has ended in east", |_| !stage.runs_in("east"))
+        .await;
+    assert_eq!(stage.pods("west").len(), 0, "{:#}", stage.fleet.status(MOVE));
+    stage.ends_as(MOVE, "Completed").await;
+    stage.is_clean();
+}
+
+/// Its controller goes by what it read a minute ago, and creates another Job after the suspension.
+#[tokio::test(start_paused = true)]
+async fn a_controller_that_is_late_runs_no_tick_beside_the_target() {
+    let stage = Stage::set(40).await;
+    stage
+        .until("it has ended in east", |_| !stage.runs_in("east"))
+        .await;
+    let late = Duration::from_secs(70);
+    stage.fleet.world.faults().lag("operators/east", late);
+    let before = stage.pods("east").len();
+    stage.migrate(MOVE, "west", json!({"healthyFor": "2s", "timeout": "60s"}));
+    stage.ends_as(MOVE, "Completed").await;
+    assert!(stage.pods("east").len() > before, "nothing was late");
+    stage.ticks_on("west").await;
+    stage.is_clean();
+}
