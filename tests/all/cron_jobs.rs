@@ -5,9 +5,11 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use cutover::api::Phase;
+use cutover::profile::built_in;
 use cutover::reconcile::intents::NoFailpoints;
 use cutover::sandbox::WorldOptions;
 use cutover::sandbox::api::{ListOptions, Resource};
+use cutover::sandbox::ledger::Verdict;
 use cutover::sandbox::member::cron_job::RUNS_FOR;
 use serde_json::{Value, json};
 
@@ -96,7 +98,7 @@ impl Stage {
             .await;
     }
 
-    fn migrate(&self, name: &str, to: &str, verify: Value) {
+    fn migrate(&self, name: &str, to: &str, verify: &Value) {
         self.fleet.migrate_with(
             name,
             json!({
@@ -119,7 +121,7 @@ impl Stage {
     }
 
     async fn moves(&self, name: &str, to: &str) {
-        self.migrate(name, to, json!({"healthyFor": "2s", "timeout": "60s"}));
+        self.migrate(name, to, &json!({"healthyFor": "2s", "timeout": "60s"}));
         self.ends_as(name, "Completed").await;
     }
 
@@ -133,9 +135,12 @@ impl Stage {
             }
         }
         assert!(ran.values().all(|clusters| clusters.len() == 1), "{ran:#?}");
-        let ledger = self.fleet.world.ledger();
-        let verdict = ledger.verdict().about(|workload| workload.kind == "CronJob");
-        assert!(verdict.is_clean(), "{ledger}");
+        assert!(self.verdict().is_clean(), "{}", self.fleet.world.ledger());
+    }
+
+    fn verdict(&self) -> Verdict {
+        let verdict = self.fleet.world.ledger().verdict();
+        verdict.about(|workload| workload.kind == "CronJob")
     }
 }
 
@@ -159,7 +164,7 @@ async fn a_cron_job_moves_there_and_back_and_no_tick_is_run_twice() {
 #[tokio::test(start_paused = true)]
 async fn one_that_is_called_off_goes_on_in_the_source_after_the_targets_last_tick() {
     let stage = Stage::set(10).await;
-    stage.migrate(MOVE, "west", json!({"healthyFor": "1h", "timeout": "2h"}));
+    stage.migrate(MOVE, "west", &json!({"healthyFor": "1h", "timeout": "2h"}));
     stage.ticks_on("west").await;
     stage
         .fleet
@@ -173,7 +178,7 @@ async fn one_that_is_called_off_goes_on_in_the_source_after_the_targets_last_tic
 #[tokio::test(start_paused = true)]
 async fn a_job_that_has_begun_is_waited_for() {
     let stage = Stage::set(200).await;
-    stage.migrate(MOVE, "west", json!({"healthyFor": "2s", "timeout": "60s"}));
+    stage.migrate(MOVE, "west", &json!({"healthyFor": "2s", "timeout": "60s"}));
     stage.fleet.phase(MOVE, Phase::Capture).await;
     stage
         .until("it has ended in east", |_| !stage.runs_in("east"))
@@ -183,19 +188,47 @@ async fn a_job_that_has_begun_is_waited_for() {
     stage.is_clean();
 }
 
-/// Its controller goes by what it read a minute ago, and creates another Job after the suspension.
+impl Stage {
+    /// The controller of east goes by what it read a minute ago, and creates another Job after the suspension. Returns how the ledger sees that.
+    async fn moves_from_a_late_controller(&self) -> Verdict {
+        self.until("it has ended in east", |_| !self.runs_in("east"))
+            .await;
+        let late = Duration::from_secs(70);
+        self.fleet.world.faults().lag("operators/east", late);
+        let before = self.pods("east").len();
+        self.migrate(MOVE, "west", &json!({"healthyFor": "2s", "timeout": "60s"}));
+        assert_eq!(self.fleet.ended(MOVE).await, Phase::Completed);
+        let ticks = |_: &Fleet| self.runs_in("west") && self.pods("east").len() > before;
+        self.fleet.until("both have run a tick since", ticks).await;
+        self.verdict()
+    }
+}
+
 #[tokio::test(start_paused = true)]
 async fn a_controller_that_is_late_runs_no_tick_beside_the_target() {
     let stage = Stage::set(40).await;
-    stage
-        .until("it has ended in east", |_| !stage.runs_in("east"))
-        .await;
-    let late = Duration::from_secs(70);
-    stage.fleet.world.faults().lag("operators/east", late);
-    let before = stage.pods("east").len();
-    stage.migrate(MOVE, "west", json!({"healthyFor": "2s", "timeout": "60s"}));
-    stage.ends_as(MOVE, "Completed").await;
-    assert!(stage.pods("east").len() > before, "nothing was late");
-    stage.ticks_on("west").await;
+    let verdict = stage.moves_from_a_late_controller().await;
+    assert!(verdict.is_clean(), "{verdict:#?}");
     stage.is_clean();
+}
+
+/// What `settleFor` is there for.
+#[tokio::test(start_paused = true)]
+async fn without_the_time_to_settle_it_would_run_one_beside_the_target() {
+    const PROFILES: Resource = Resource::new("cutover.dev", "workloadprofiles");
+    let built_in = built_in().unwrap().iter();
+    let mut built_in = built_in.filter(|profile| profile.metadata.name.as_deref() == Some("cronjob"));
+    let mut hasty = serde_json::to_value(built_in.next().unwrap()).unwrap();
+    hasty["metadata"]["name"] = json!("hasty");
+    assert!(
+        hasty["spec"]
+            .as_object_mut()
+            .unwrap()
+            .remove("settleFor")
+            .is_some()
+    );
+    let stage = Stage::set(40).await;
+    stage.fleet.create(&PROFILES, None, hasty);
+    let verdict = stage.moves_from_a_late_controller().await;
+    assert!(!verdict.is_clean(), "{verdict:#?}");
 }
