@@ -6,7 +6,7 @@ use super::goal::Goal;
 use super::versions::{applied_by, revision_name, trimmed};
 use super::{Interrupt, Operation, Phase};
 use crate::api::{
-    BindingId, HeldBack, PinState, RolloutJournal, SYNC_MANAGER, WaitCode, WorkloadProfileSpec,
+    BindingId, Finding, HeldBack, PinState, RolloutJournal, SYNC_MANAGER, WaitCode, WorkloadProfileSpec,
 };
 use crate::intent::effect::Effect;
 use crate::intent::record::content;
@@ -243,10 +243,11 @@ impl Operation<'_> {
         let ambiguous = profile::ambiguous_unnamed(given, named, &kind);
         let found = profile::find(given, named, &kind)?.filter(|_| ambiguous.is_none());
         let Some(found) = found else {
+            // A rollout moves nothing: why a kind cannot be moved is not what it waits for.
             let finding = ambiguous.unwrap_or_else(|| {
-                profile::no_profile(
-                    &kind,
-                    &format!("when a {} is healthy", kind.kind),
+                Finding::new(
+                    "NoProfile",
+                    format!("no WorkloadProfile says when a {} is healthy", kind.kind),
                     "write one, or name one in spec.profile",
                 )
             });
@@ -291,5 +292,80 @@ impl Operation<'_> {
             replicas: None,
             target_affinity: None,
         })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::super::{Input, Snapshot, step};
+    use super::*;
+    use crate::api::{RolloutSpec, RolloutStatus};
+    use crate::intent::{Read, Seen};
+    use cutover_karmada::name::ObjectKey;
+
+    fn seen<T>(value: T) -> Seen<T> {
+        Seen::known(value, Read { sent: 1, answered: 2 })
+    }
+
+    fn db(image: &str) -> Value {
+        json!({
+            "apiVersion": "k8s.mariadb.com/v1alpha1", "kind": "MariaDB", "metadata": {"name": "db", "namespace": "shop"},
+            "spec": {"image": image},
+        })
+    }
+
+    /// A change of the image waits, and there is no profile.
+    fn change_waits() -> Snapshot {
+        let workload = ObjectKey {
+            group: "k8s.mariadb.com".to_owned(),
+            kind: "MariaDB".to_owned(),
+            namespace: Some("shop".to_owned()),
+            name: "db".to_owned(),
+        };
+        let mut snapshot = Snapshot::unread(workload, "not read in this test");
+        snapshot.goal = seen(Some(Goal {
+            id: "wanted".to_owned(),
+            git: None,
+            manifest: db("mariadb:12"),
+            instead: false,
+        }));
+        snapshot.rehearsed = seen(Some(db("mariadb:12")));
+        snapshot.plane.template = seen(Some(db("mariadb:11")));
+        snapshot.plane.claim = seen(None);
+        snapshot.plane.profiles = seen(Vec::new());
+        snapshot
+    }
+
+    #[test]
+    fn of_a_kind_that_cannot_be_moved_only_the_profile_is_missing_and_nothing_is_written() {
+        let workload = json!({"apiVersion": "k8s.mariadb.com/v1alpha1", "kind": "MariaDB", "name": "db"});
+        let spec: RolloutSpec = serde_json::from_value(json!({"workload": workload})).unwrap();
+        let (status, snapshot) = (RolloutStatus::default(), change_waits());
+        let decided = step(&Input {
+            uid: "rollout",
+            namespace: Some("shop"),
+            name: "db",
+            generation: 1,
+            revision: None,
+            deleting: false,
+            overtaken: None,
+            has_finalizer: false,
+            spec: &spec,
+            status: &status,
+            trouble: None,
+            ahead: None,
+            snapshot: &snapshot,
+            now: "2026-01-01T00:00:00Z".parse().unwrap(),
+        });
+        assert!(decided.effects.is_empty(), "{:?}", decided.effects);
+        let status = decided.status;
+        assert_eq!((status.phase, status.common.attempt), (Phase::Pending, 0));
+        assert!(status.journal.is_none() && status.revisions.is_empty());
+        let message = "no WorkloadProfile says when a MariaDB is healthy";
+        let finding = Finding::new("NoProfile", message, "write one, or name one in spec.profile");
+        assert_eq!(status.common.findings, [finding]);
+        assert_eq!(status.common.waiting_for.unwrap().reason, message);
     }
 }

@@ -5,6 +5,7 @@ mod beside;
 mod doubt;
 mod ending;
 mod guests;
+mod immovable;
 mod parents;
 mod rebind;
 mod release;
