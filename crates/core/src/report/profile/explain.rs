@@ -371,6 +371,11 @@ mod tests {
         ] {
             assert!(connect.contains(sentence), "{connect}");
         }
+        let cron_job = explained("cronjob");
+        let stopped = "and no pod is left with\n    workload=${object.metadata.name}\n\
+                       Those that have ended do not count, and a copy that has none may be healthy.\n\
+                       All that has to be seen for 90s without any change of the copy: ";
+        assert!(cron_job.contains(stopped), "{cron_job}");
         let pipeline = explained("numaflow-pipeline");
         let sentence = "The target must have the InterStepBufferService that the template names (or default, where it names none) at\n";
         assert!(pipeline.contains(sentence), "{pipeline}");
