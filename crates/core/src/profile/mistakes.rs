@@ -122,6 +122,17 @@ pub(super) fn check_count(spec: &WorkloadProfileSpec) -> Result<(), String> {
     Ok(())
 }
 
+/// Returns why `settleFor` cannot be used, if so: after no time a stop would count that was never watched.
+pub(super) fn why_unwatched(spec: &WorkloadProfileSpec) -> Option<&'static str> {
+    let is_zero = spec
+        .settle_for
+        .as_ref()
+        .is_some_and(|time| time.length().is_zero());
+    is_zero.then_some(
+        "a copy that is watched for no time counts as stopped at once: say for how long, or leave it out",
+    )
+}
+
 /// Returns the conditions by which a profile says how an object stands, by where they are written.
 pub(super) fn conditions(spec: &WorkloadProfileSpec) -> impl Iterator<Item = (String, &str)> {
     let all = [

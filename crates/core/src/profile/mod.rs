@@ -144,6 +144,13 @@ impl Compiled {
             field: "spec",
             message,
         })?;
+        if let Some(why) = mistakes::why_unwatched(spec) {
+            return Err(Error::Invalid {
+                profile: name.to_owned(),
+                field: "settleFor",
+                message: why.to_owned(),
+            });
+        }
         let compile = |field, source: &str| {
             Expression::compile(field, source).map_err(|message| Error::Invalid {
                 profile: name.to_owned(),

@@ -6,6 +6,7 @@ use std::collections::BTreeSet;
 use serde_json::Value;
 
 use super::Mistake;
+use super::mistakes::why_unwatched;
 use super::pods::{Selects, is_several, selectors};
 use crate::api::{PatchOp, WorkloadProfileSpec};
 
@@ -91,11 +92,13 @@ fn empty(spec: &WorkloadProfileSpec) -> impl Iterator<Item = Mistake> {
             "a copy that is created again starts with start, and not with restartFrom: leave one of them out",
         )
     });
+    let unwatched = why_unwatched(spec).map(|why| mistake("settleFor", why));
     hold.into_iter()
         .chain(suspend)
         .chain(held)
         .chain(unheld)
         .chain(twofold)
+        .chain(unwatched)
 }
 
 /// Returns what is wrong with an operation, whatever it is for.
@@ -283,7 +286,8 @@ mod tests {
     use serde_json::json;
 
     use super::*;
-    use crate::profile::built_in;
+    use crate::api::TimeSpan;
+    use crate::profile::{Profile, built_in};
 
     fn flink() -> WorkloadProfileSpec {
         built_in().unwrap()[0].spec.clone()
@@ -313,6 +317,27 @@ mod tests {
             "{found:?}"
         );
         assert!(mistakes(|spec| (spec.ran_when, spec.born_held) = (None, false)).is_empty());
+    }
+
+    #[test]
+    fn a_stop_that_only_time_tells_of_takes_some_time() {
+        let settles_for = |seconds: u32| {
+            move |spec: &mut WorkloadProfileSpec| spec.settle_for = Some(TimeSpan::seconds(seconds))
+        };
+        let found = mistakes(settles_for(0));
+        assert_eq!(found.len(), 1, "{found:?}");
+        assert!(
+            found[0].starts_with("/spec/settleFor: a copy that is watched for no time"),
+            "{found:?}"
+        );
+        assert!(mistakes(settles_for(1)).is_empty());
+        // An intent refuses it as well.
+        let mut spec = flink();
+        settles_for(0)(&mut spec);
+        let refused = Profile::compile("own", &spec).unwrap_err().to_string();
+        assert!(refused.starts_with("profile own: settleFor: a copy"), "{refused}");
+        settles_for(1)(&mut spec);
+        assert!(Profile::compile("own", &spec).is_ok());
     }
 
     #[test]
