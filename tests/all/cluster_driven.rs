@@ -682,6 +682,13 @@ async fn one_that_comes_back_keeps_none_of_the_others_waiting() {
     let told = format!("{why}: it is back in {}", stage.from);
     assert!(note.starts_with(&told), "{one:#}");
     assert_eq!(failed["state"], "Failed", "{one:#}");
+    until("the first one says that it waits for its placement", || {
+        let all = stage.migrations();
+        let back = all.iter().find(|one| one["metadata"]["name"] == *first).unwrap();
+        let mut conditions = back["status"]["conditions"].as_array().unwrap().iter();
+        conditions.any(|condition| condition["type"] == "AwaitsPlacement" && condition["status"] == "True")
+    })
+    .await;
     stage.is_clean();
 }
 

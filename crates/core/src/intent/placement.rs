@@ -2,14 +2,33 @@
 
 use std::collections::BTreeMap;
 
-use crate::api::Finding;
+use crate::api::{Common, ConditionStatus, Finding};
 use cutover_karmada::name::ClusterName;
 use cutover_karmada::{
     AffinityTerm, Cluster, ClusterAffinity, Placement, ResourceBindingSpec, SpreadConstraint, Taint,
 };
 
-/// What a Migration waits for after the name of the cluster that has the workload: by it others tell that nothing else is left to be done.
-pub(super) const AWAITS_PLACEMENT: &str = " to be kept once scheduling is resumed";
+/// The condition that holds while a Migration waits for a placement that keeps the workload where it is: nothing else is left to be done.
+///
+/// It is no code, and no field, of the wait: where the CRDs are older, the API server refuses a status with one that they don't have.
+pub(super) const AWAITS_PLACEMENT: &str = "AwaitsPlacement";
+
+/// What such a wait says after the name of the cluster. The version before goes by these words and writes no condition: they stay as
+/// long as versions may take turns with it.
+pub(super) const AWAITED_IN_WORDS: &str = " to be kept once scheduling is resumed";
+
+/// Returns whether a Migration only waits for a placement that keeps the workload where it is.
+pub(super) fn is_awaited(status: &Common) -> bool {
+    let Some(wait) = &status.waiting_for else {
+        return false;
+    };
+    let mut conditions = status.conditions.iter();
+    match conditions.find(|condition| condition.type_ == AWAITS_PLACEMENT) {
+        // The version before leaves it as it was, whatever it waits for by then.
+        Some(condition) => condition.status == ConditionStatus::True && condition.message == wait.reason,
+        None => wait.reason.contains(AWAITED_IN_WORDS),
+    }
+}
 
 /// Whether the placement keeps the workload in the target, and only there, once the scheduler may act again; and with
 /// which group of affinities, where it has groups.

@@ -10,7 +10,7 @@ use crate::intent::effect::{Effect, Exactly, add};
 use crate::intent::fence::{affinity_in_use, observed_generation};
 use crate::intent::fight::removal_changes;
 use crate::intent::pin;
-use crate::intent::placement::{AWAITS_PLACEMENT, keeps_target};
+use crate::intent::placement::{AWAITED_IN_WORDS, AWAITS_PLACEMENT, keeps_target};
 use crate::intent::proof::{Healthy, NotProved};
 use crate::intent::record::digest;
 use cutover_karmada::meta;
@@ -196,7 +196,7 @@ impl Operation<'_> {
 
     /// A policy that changed meanwhile may mean another cluster: the scheduler would take the running copy away. Until it
     /// keeps this one the fence stays up, or goes up again.
-    fn placement_keeps(&mut self, keep: &ClusterName) -> Result<(), Interrupt> {
+    pub(super) fn placement_keeps(&mut self, keep: &ClusterName) -> Result<(), Interrupt> {
         let binding = self.binding()?;
         let Some(placement) = &binding.spec.placement else {
             return Ok(());
@@ -211,11 +211,23 @@ impl Operation<'_> {
                 self.journal_mut()?.fence.lowered = false;
                 Err(Interrupt::Requeue)
             }
-            Err(finding) => Err(Interrupt::Wait(format!(
-                "{keep}{AWAITS_PLACEMENT} (it stays suspended until then): {}; the placement is that of its binding, \
-                 to which a lazy policy brings another one only without activationPreference or with a change of the template",
-                finding.message
-            ))),
+            Err(finding) => {
+                self.scratch.unkept = Some(finding.code);
+                Err(Interrupt::Wait(format!(
+                    "{keep}{AWAITED_IN_WORDS} (it stays suspended until then): {}; the placement is that of its binding, \
+                     to which a lazy policy brings another one only without activationPreference or with a change of the template",
+                    finding.message
+                )))
+            }
+        }
+    }
+
+    /// Says whether nothing is left to be done but that a placement keeps the workload, and in which wait that is so.
+    pub(super) fn note_awaited_placement(&mut self, phase: &str) {
+        let wait = self.status.common.waiting_for.as_ref();
+        match (self.scratch.unkept.take(), wait.map(|wait| wait.reason.clone())) {
+            (Some(why), Some(wait)) => self.set_condition(AWAITS_PLACEMENT, true, &why, &wait),
+            _ => self.set_condition(AWAITS_PLACEMENT, false, phase, ""),
         }
     }
 

@@ -49,6 +49,7 @@ use jiff::{SignedDuration, Timestamp};
 use super::Step;
 use super::custody::LAPSE;
 use super::operation::{self, Kind, Outcome, Wait};
+use super::placement::AWAITS_PLACEMENT;
 use super::record;
 use super::snapshot::Snapshot;
 use admission::FENCE_CONDITION;
@@ -67,7 +68,7 @@ const LATER: Duration = Duration::from_secs(2);
 const SELDOM: Duration = Duration::from_secs(30);
 
 /// Conditions that say nothing any more of a migration that has ended.
-const UNDER_WAY: [&str; 2] = ["Progressing", FENCE_CONDITION];
+const UNDER_WAY: [&str; 3] = ["Progressing", FENCE_CONDITION, AWAITS_PLACEMENT];
 
 /// How long a phase may take before it is rolled back.
 fn limit(phase: Phase, spec: &MigrationSpec) -> Option<SignedDuration> {
@@ -104,20 +105,22 @@ fn go_back(reason: String) -> Interrupt {
     Interrupt::Own(GoBack(reason))
 }
 
-/// What a pass collects of the words of people.
+/// What a pass collects.
 #[derive(Default)]
-pub(super) struct Words {
-    /// Those of which this pass has found that they are accepted: what a sentence quotes of others adds none.
+pub(super) struct Collected {
+    /// The words of people of which this pass has found that they are accepted: what a sentence quotes of others adds none.
     offers: RefCell<Vec<Offer>>,
-    /// Those on which this pass has built.
+    /// The words of people on which this pass has built.
     used: RefCell<Vec<(Fact, ClusterName)>>,
+    /// Why the placement does not keep the workload where it is, if that is all that this pass waits for: the code of the finding.
+    unkept: Option<String>,
 }
 
 impl Kind for Migration {
     type Spec = MigrationSpec;
     type Status = MigrationStatus;
     type Snapshot = Snapshot;
-    type Scratch = Words;
+    type Scratch = Collected;
     type Own = GoBack;
 
     fn pass(operation: &mut Operation<'_>) -> Outcome<Self> {
@@ -526,6 +529,7 @@ impl Operation<'_> {
         );
         self.set_condition("Completed", completed, &reason, &message);
         self.set_condition("Progressing", !phase.is_terminal(), &reason, &message);
+        self.note_awaited_placement(&reason);
         for failed in [
             Phase::RolledBack,
             Phase::Failed,

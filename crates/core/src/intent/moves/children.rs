@@ -10,7 +10,7 @@ use crate::api::{
 };
 use crate::intent::child;
 use crate::intent::effect::{Effect, Exactly, add, remove, segment, test};
-use crate::intent::placement::AWAITS_PLACEMENT;
+use crate::intent::placement;
 use cutover_karmada::name::ClusterName;
 use cutover_karmada::{Health, ResourceBinding};
 
@@ -264,9 +264,7 @@ fn back_in(status: &MigrationStatus) -> Option<&ClusterName> {
     let journal = status.journal.as_ref()?;
     let stage = journal.roll_back.as_ref()?.stage;
     let is_back = status.phase == MigrationPhase::RollingBack && stage == RollBackStage::Returned;
-    let wait = status.common.waiting_for.as_ref();
-    let is_kept = wait.is_some_and(|wait| wait.reason.contains(AWAITS_PLACEMENT));
-    (is_back && is_kept).then_some(&journal.source)
+    (is_back && placement::is_awaited(&status.common)).then_some(&journal.source)
 }
 
 fn let_go(child: &Migration) -> Effect {
@@ -355,4 +353,74 @@ fn spread(binding: &ResourceBinding) -> String {
         .map(|target| format!("{} in {}", target.replicas, target.name))
         .collect();
     shares.join(", ")
+}
+
+#[cfg(test)]
+mod tests {
+    use jiff::Timestamp;
+
+    use super::*;
+    use crate::api::{Condition, WaitCode};
+
+    const WORDS: &str = "east to be kept once scheduling is resumed (it stays suspended until then): Tainted";
+
+    /// Returns one that has given the token back to its source, and waits. `said`: whether the condition holds, and for which wait.
+    fn waits(reason: &str, said: Option<(bool, &str)>) -> MigrationStatus {
+        let ended = include_str!("../../api/ended/completed.json");
+        let mut status: MigrationStatus = serde_json::from_str(ended).unwrap();
+        status.phase = MigrationPhase::RollingBack;
+        let back = json!({
+            "reason": "abort was asked for", "fromPhase": "Verify", "since": "2026-01-01T00:00:00Z", "endsAs": "Aborted",
+            "restart": true, "stage": "Returned",
+        });
+        status.journal.as_mut().unwrap().roll_back = Some(serde_json::from_value(back).unwrap());
+        let now = Timestamp::UNIX_EPOCH;
+        status.common.wait(WaitCode::Evidence, reason.to_owned(), now);
+        if let Some((holds, message)) = said {
+            let conditions = &mut status.common.conditions;
+            Condition::put(
+                conditions,
+                placement::AWAITS_PLACEMENT,
+                holds,
+                "Tainted",
+                message,
+                now,
+            );
+        }
+        status
+    }
+
+    fn is_back(status: &MigrationStatus) -> bool {
+        let east = ClusterName::new("east");
+        back_in(status).is_some_and(|source| *source == east)
+    }
+
+    #[test]
+    fn one_that_is_back_and_only_waits_for_its_placement_is_known_by_its_condition_whatever_the_words() {
+        let any = "any words";
+        assert!(is_back(&waits(any, Some((true, any)))));
+        assert!(!is_back(&waits(any, Some((false, "")))));
+        assert!(!is_back(&waits(any, None)));
+        let mut taken = waits(any, Some((true, any)));
+        let journal = taken.journal.as_mut().unwrap();
+        journal.roll_back.as_mut().unwrap().stage = RollBackStage::Taken;
+        assert!(!is_back(&taken), "the source has yet to get the token");
+        let mut forward = waits(any, Some((true, any)));
+        forward.phase = MigrationPhase::Cleanup;
+        assert!(!is_back(&forward));
+    }
+
+    /// The version before carries it on, and leaves conditions alone that it does not know.
+    #[test]
+    fn a_condition_about_another_wait_says_nothing_of_the_present_one() {
+        assert!(!is_back(&waits("west is not seen", Some((true, WORDS)))));
+        let mut acts = waits(WORDS, Some((true, WORDS)));
+        acts.common.waiting_for = None;
+        assert!(!is_back(&acts));
+    }
+
+    #[test]
+    fn what_the_version_before_wrote_is_known_by_its_words() {
+        assert!(is_back(&waits(WORDS, None)));
+    }
 }
