@@ -531,10 +531,7 @@ impl Journal {
         binding: BindingId,
     ) -> Self {
         let profile: Arc<WorkloadProfileSpec> = profile.into();
-        let kept = WorkloadProfileSpec {
-            needs: profile.selected().cloned().collect(),
-            ..profile.for_journal()
-        };
+        let kept = profile.for_move();
         Self {
             spec: Box::new(spec.clone()),
             profile: if kept == *profile { profile } else { Arc::new(kept) },

@@ -142,6 +142,14 @@ impl WorkloadProfileSpec {
         }
     }
 
+    /// Returns it as the journal of what may bring the workload to another cluster keeps it.
+    pub(crate) fn for_move(&self) -> Self {
+        Self {
+            needs: self.selected().cloned().collect(),
+            ..self.for_journal()
+        }
+    }
+
     /// Returns the entries of `needs` that find objects by their labels. They count until the target runs.
     pub(crate) fn selected(&self) -> impl Iterator<Item = &NeededObject> {
         self.needs.iter().filter(|need| need.label_selector.is_some())

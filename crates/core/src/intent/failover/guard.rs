@@ -74,7 +74,7 @@ impl Operation<'_> {
         self.status.rounds += 1;
         self.status.journal = Some(FailoverJournal {
             spec: Box::new(self.input.spec.clone()),
-            profile: Box::new(profile.for_journal()),
+            profile: Box::new(profile.for_move()),
             binding: id,
             template_uid: uid(template),
             round: self.status.rounds,
