@@ -6,6 +6,7 @@ mod guests;
 mod hands;
 mod lending;
 mod modes;
+mod needed;
 pub mod stage;
 mod stops;
 mod unreachable;

@@ -171,7 +171,7 @@ pub async fn savepoint(fleet: &Fleet, cluster: &str) -> String {
     path(fleet).unwrap()
 }
 
-const SNAPSHOTS: Resource = Resource::new("flink.apache.org", "flinkstatesnapshots");
+pub const SNAPSHOTS: Resource = Resource::new("flink.apache.org", "flinkstatesnapshots");
 
 /// A savepoint is taken of the job while it runs on: returns the handle.
 pub async fn snapshot(fleet: &Fleet, cluster: &str) -> String {

@@ -11,7 +11,7 @@ use std::fmt;
 
 use serde_json::Value;
 
-use crate::api::{Finding, WorkloadProfileSpec};
+use crate::api::{Finding, WorkloadProfileSpec, quoted};
 use crate::manifest::is_subdomain;
 use crate::profile::Profile;
 use cutover_karmada::name::{ClusterName, Gvk};
@@ -24,6 +24,11 @@ pub const MOST: usize = 30;
 
 /// How many of those that are missing a finding names.
 const SHOWN: usize = 5;
+
+/// The code of the finding that a cluster lacks what a workload needs there.
+const MISSING: &str = "MissingDependency";
+/// The code of the finding that it can't be seen whether a cluster lacks it.
+const UNSEEN: &str = "DependencyUnseen";
 
 /// An object in the workload's namespace, or of cluster scope.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -113,8 +118,8 @@ impl Selected {
         format!("{} ({})", self.gvk.kind, self.selector)
     }
 
-    /// Returns a finding where the target lacks some.
-    fn missing(&self, target: &ClusterName) -> Option<Finding> {
+    /// Returns a finding where the target lacks some. `then`: how its hint ends.
+    fn missing(&self, target: &ClusterName, then: &str) -> Option<Finding> {
         let missing = self.all().filter(|(_, presence)| **presence == Presence::Missing);
         let names: Vec<&str> = missing.map(|(name, _)| name.as_str()).collect();
         let (shown, more) = names.split_at(names.len().min(SHOWN));
@@ -135,12 +140,56 @@ impl Selected {
             self.source
         );
         let hint = format!(
-            "propagate every {} to {} and to {target} first, by a policy that lists both clusters, and ask for the move again when they \
-             are there",
+            "propagate every {} to {} and to {target} first, by a policy that lists both clusters{then}",
             self.kind(),
             self.source
         );
-        Some(Finding::new("MissingDependency", message, hint))
+        Some(Finding::new(MISSING, message, hint))
+    }
+
+    /// Returns what is told of a cluster that a workload may fail over to: that it lacks some, and that it can't be seen.
+    pub(super) fn before_failover(&self, target: &ClusterName) -> Vec<Finding> {
+        let missing = self.missing(target, ": a failover does not wait for them");
+        missing.into_iter().chain(self.unseen(target)).collect()
+    }
+
+    /// Returns a finding where it can't be seen whether the target has all of them.
+    fn unseen(&self, target: &ClusterName) -> Option<Finding> {
+        let unknown = |presence: &Presence| match presence {
+            Presence::Unknown(why) => Some(why.clone()),
+            _ => None,
+        };
+        let why = match &self.seen {
+            Ok(seen) => seen.values().find_map(unknown)?,
+            Err(why) => why.clone(),
+        };
+        let otherwise = self.otherwise.as_ref();
+        let otherwise = otherwise.map_or_else(String::new, |otherwise| {
+            format!("; without one of them, {otherwise}")
+        });
+        Some(Finding::new(
+            UNSEEN,
+            format!(
+                "{UNSEEN_IN}{target} has every {} that {} has: {}{otherwise}",
+                self.kind(),
+                self.source,
+                quoted(&why)
+            ),
+            format!(
+                "allow cutover to list {} in both clusters, and see that {target} has each of them: a failover does not wait for them",
+                self.gvk.kind
+            ),
+        ))
+    }
+
+    /// Returns whether a look that didn't show all leaves it open that the target still lacks what an earlier one has told.
+    pub(super) fn may_still_lack(&self, target: &ClusterName, told: &Finding) -> bool {
+        let of_kind = format!("{target} has no {} ", self.gvk.kind);
+        let than_source = format!(", which {} has beside the workload", self.source);
+        self.seen.is_err()
+            && told.code == MISSING
+            && told.message.starts_with(&of_kind)
+            && told.message.contains(&than_source)
     }
 
     /// Returns what has to be waited for before it is known that the target has all of them.
@@ -184,7 +233,9 @@ impl Dependencies {
 
     /// Returns a finding for what the profile selects and the target lacks.
     pub(super) fn missing(&self, target: &ClusterName) -> Option<Finding> {
-        self.selected.iter().find_map(|selected| selected.missing(target))
+        let then = ", and ask for the move again when they are there";
+        let mut selected = self.selected.iter();
+        selected.find_map(|selected| selected.missing(target, then))
     }
 
     /// Returns what has to be waited for before the workload may be stopped, and before it may run in the target. What was not looked
@@ -202,6 +253,23 @@ impl Dependencies {
         notes.extend(self.selected.iter().filter_map(|selected| selected.note(target)));
         notes
     }
+}
+
+/// How the message of [`UNSEEN`] begins.
+const UNSEEN_IN: &str = "cutover cannot see whether ";
+
+/// Returns whether a finding of a plan is about what a cluster lacks that the workload may fail over to.
+pub(super) fn is_of_failover(finding: &Finding) -> bool {
+    [MISSING, UNSEEN].contains(&finding.code.as_str())
+}
+
+/// Returns whether a finding of a plan is about what this cluster lacks.
+pub(super) fn is_of_failover_to(finding: &Finding, cluster: &ClusterName) -> bool {
+    let about = finding
+        .message
+        .strip_prefix(UNSEEN_IN)
+        .unwrap_or(&finding.message);
+    is_of_failover(finding) && about.starts_with(&format!("{cluster} has "))
 }
 
 /// Returns the objects that a template refers to. What is optional is left out.
@@ -316,7 +384,7 @@ fn finding(reference: &Reference, target: &ClusterName) -> Finding {
         )
     };
     let message = format!("{target} has no {reference}, which the workload needs, and Karmada {bring}");
-    Finding::new("MissingDependency", message, hint)
+    Finding::new(MISSING, message, hint)
 }
 
 /// Says what is not known of the target, and which volumes come to it without their data.

@@ -39,6 +39,7 @@ impl Kind for FailoverPlan {
             around,
             migrations,
             kept,
+            needed: None,
         })
     }
 

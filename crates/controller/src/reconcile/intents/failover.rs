@@ -9,7 +9,7 @@ use super::ask::list;
 use super::execute::{self, Sent};
 use super::kind::{Input, Kind};
 use super::migration::WARNED_AGAIN;
-use super::{Parts, last_known, observe, scalers};
+use super::{Parts, last_known, needed, observe, scalers};
 use cutover_core::api::{
     self, ClaimOwner, FailoverPhase, FailoverPlan, FailoverPlanSpec, FailoverPlanStatus, Journal, Migration,
     MigrationSpec, MigrationStatus, Phase, WaitCode,
@@ -37,6 +37,7 @@ pub(super) struct FailoverController {
     /// When the Events of a member were read last for what is waited for.
     warned: Option<Instant>,
     last_known: last_known::Known,
+    needed: needed::Known,
 }
 
 impl Kind for FailoverController {
@@ -93,11 +94,13 @@ impl Kind for FailoverController {
             around.warned = observe::warned(parts, cluster, &around).await;
             self.warned = Some(Instant::now());
         }
+        let needed = Box::pin(self.needed.look(parts, status, &around)).await;
         Snapshot {
             around,
             migrations,
             kept,
             beside: beside.into_iter().collect(),
+            needed,
         }
     }
 

@@ -273,10 +273,14 @@ impl Operation<'_> {
             self.approved(FailoverGate::Fenced, from)
         };
         let Some(word) = word else {
+            let to = self.flight()?.to.as_ref();
+            let lacks = to.map_or_else(String::new, |to| self.lacks(to));
             return Ok(question(
                 FailoverGate::Fenced,
                 from.clone(),
-                format!("{why}, after {minutes} min of checks: is it certain that no copy in {from} writes?"),
+                format!(
+                    "{why}, after {minutes} min of checks: is it certain that no copy in {from} writes?{lacks}"
+                ),
             ));
         };
         self.flight_mut()?.fenced = Some(word);

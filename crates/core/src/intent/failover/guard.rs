@@ -291,6 +291,7 @@ impl Operation<'_> {
         self.remove_canary()?;
         self.look_after_old_copies()?;
         self.note_replaced()?;
+        self.warn_of_missing();
         self.drop_carry()?;
         noted?;
         self.record_last_known()?;

@@ -14,6 +14,7 @@ mod guard;
 mod guests;
 mod lend;
 mod look;
+mod needed;
 mod newest;
 mod old;
 mod rebind;
@@ -36,6 +37,7 @@ use std::time::Duration;
 use jiff::SignedDuration;
 use serde_json::Value;
 
+pub use needed::{Needed, wants_needed};
 pub use validate::validate;
 pub use warned::troubled;
 
@@ -74,6 +76,9 @@ pub struct Snapshot {
     pub kept: Seen<Option<FailoverPlanStatus>>,
     /// What may show a newer state of a copy than the copy itself; read while a plan guards, now and then.
     pub beside: BTreeMap<ClusterName, Beside>,
+    /// What the clusters that it may fail over to have of what its profile selects by labels; looked for while a plan guards, seldom.
+    /// `None`: nothing was looked for.
+    pub needed: Option<Needed>,
 }
 
 /// The objects of each rule of `lastKnown` that is about others than the copy, by its place.

@@ -63,7 +63,10 @@ impl Operation<'_> {
             None => Err(question(
                 FailoverGate::FromNothing,
                 to.clone(),
-                format!("no state of the copy in {from} is known: may it start from nothing in {to}?"),
+                format!(
+                    "no state of the copy in {from} is known: may it start from nothing in {to}?{}",
+                    self.lacks(to)
+                ),
             )),
         }
     }

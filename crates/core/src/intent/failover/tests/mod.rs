@@ -6,6 +6,7 @@ mod doubt;
 mod ending;
 mod guests;
 mod immovable;
+mod needed;
 mod parents;
 mod rebind;
 mod release;

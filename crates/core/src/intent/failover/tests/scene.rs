@@ -203,6 +203,7 @@ impl Scene {
             beside: [EAST, WEST]
                 .map(|name| (name.into(), BTreeMap::from([(SNAPSHOTS, seen(Vec::new(), LATE))])))
                 .into(),
+            needed: None,
         };
         let mut scene = Self {
             spec: from(spec),
