@@ -555,6 +555,30 @@ async fn a_cron_workflow_alone_sets_nothing_off_and_keeps_no_cluster() {
     assert!(!told.contains("CronWorkflow"), "{told}");
 }
 
+/// It is not moved in the time that a taint leaves, and what it works on is where every cluster reaches it: there is nothing to be saved.
+#[tokio::test]
+async fn a_cron_job_alone_sets_nothing_off_and_keeps_no_cluster() {
+    let placed = policy("tick", "tick", "east, west").replace(JOB_KIND, "batch/v1, kind: CronJob");
+    let placed = tolerant(&placed, TOLERATION);
+    let tick = "apiVersion: batch/v1\nkind: CronJob\nmetadata: {name: tick, namespace: shop}\nspec:\n  schedule: 0 3 * * *\n  \
+                jobTemplate: {spec: {template: {spec: {restartPolicy: Never, containers: [{name: tick, image: 'tick:1'}]}}}}\n";
+    let stage = Stage::with(AUTO, &[], TOLERATION).await;
+    stage.plane.push(&[("tick.yaml", tick), ("policy.yaml", &placed)]);
+    let running = stage.plane.start();
+    until("it runs there", || {
+        stage.lists("tick-cronjob").contains(&stage.from.to_owned())
+    })
+    .await;
+    until("it is protected", || stage.is_protected()).await;
+    stage.taint();
+    until("it is not protected any more", || !stage.is_protected()).await;
+    assert!(stage.evacuations().is_empty(), "{:?}", stage.phases());
+    assert_eq!(stage.answer(), None);
+    drop(running);
+    let told = stage.problems().await;
+    assert!(!told.contains("CronJob"), "{told}");
+}
+
 #[tokio::test]
 async fn a_cordon_counts_where_it_is_listed() {
     let cordon = || json!([{"key": "cluster.karmada.io/unschedulable", "effect": "NoSchedule"}]);

@@ -146,7 +146,7 @@ const NAMES_LEFT: &[(&str, usize)] = &[
     ("settle", 9),
     ("spared", 2),
     ("story", 3),
-    ("tell", 31),
+    ("tell", 32),
     ("tidy", 9),
     ("told", 20),
     ("turns_back", 2),

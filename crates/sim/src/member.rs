@@ -337,6 +337,7 @@ impl Member {
                 object: Seen::unknown(&why),
                 pods: Seen::unknown(&why),
                 nodes: Seen::unknown(&why),
+                ended: std::collections::BTreeSet::new(),
                 unchanged: Duration::ZERO,
                 silent,
             };
@@ -349,6 +350,7 @@ impl Member {
             object: Seen::known(copy.object.as_deref().cloned(), read()),
             pods: Seen::known((*copy.pods).clone(), read()),
             nodes: Seen::known(nodes.collect(), read()),
+            ended: std::collections::BTreeSet::new(),
             unchanged: Duration::ZERO,
             silent: false,
         }
@@ -394,6 +396,7 @@ impl Member {
             is_ready: true,
             began: true,
             restarts: 0,
+            has_ended: false,
             labels: [("component".to_owned(), "jobmanager".to_owned())].into(),
             trouble: None,
         }

@@ -492,6 +492,7 @@ fn member(object: Seen<Option<Value>>) -> Member {
         object,
         pods: Seen::unknown("not read"),
         nodes: Seen::unknown("not read"),
+        ended: std::collections::BTreeSet::new(),
         unchanged: std::time::Duration::ZERO,
         silent: false,
     }

@@ -494,9 +494,9 @@ impl Journal {
         self.capture(captured);
     }
 
-    /// Returns whether a copy that runs has pods.
+    /// Returns whether a copy that runs has pods all the time.
     pub fn has_pods(&self) -> bool {
-        self.profile.no_pods.is_some() && self.binding.replicas != Some(0)
+        self.profile.no_pods.is_some() && !self.profile.pods_come_and_go() && self.binding.replicas != Some(0)
     }
 
     /// Returns whether the source's stopped copy shows the handle for as long as it isn't let run, or has none.

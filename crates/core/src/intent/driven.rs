@@ -24,8 +24,9 @@ use crate::api::{
     self, Intent, MigrationSpec, Phase, PolicyName, SOURCE_ANNOTATION, WaitCode, WaitingFor, WorkloadRef,
 };
 use crate::config::{Migrations, MigrationsMode};
+use crate::profile::{self, Profile};
 use choice::Choice;
-use cutover_karmada::name::{ClusterName, GroupKind, ObjectKey};
+use cutover_karmada::name::{ClusterName, GroupKind, Gvk, ObjectKey};
 use cutover_karmada::{PropagationSpec, ResourceSelector};
 
 /// On a policy, or on the template of a workload: whether changes of placement set migrations off, `auto` or `manual`.
@@ -119,6 +120,9 @@ pub fn called_for(
         if refusal.immovable(loss).is_some() {
             return Err(of("no profile says how it is moved".to_owned()));
         }
+        if let Some(unmet) = unmet(ground, tenant).map_err(of)? {
+            return Err(of(unmet));
+        }
         let (by, then) = ground
             .placing(tenant, (policy, spec), settings.preemption, |own| {
                 goes(tenant, own)
@@ -142,6 +146,31 @@ pub fn called_for(
         return Err("several policies would claim its workloads".to_owned());
     }
     Ok(called)
+}
+
+/// Returns why the profile of a workload refuses to move it as it is, and what to do then.
+fn unmet(ground: &Ground, tenant: &Tenant) -> Result<Option<String>, String> {
+    let resource = &tenant.binding.spec.resource;
+    let gvk = Gvk::new(&resource.api_version, &resource.kind);
+    // Of several, or of one that can't be used, Preflight says what is wrong.
+    if profile::ambiguous(ground.knowledge.to_be(), &gvk).is_some() {
+        return Ok(None);
+    }
+    let Ok(Some(found)) = profile::find(ground.knowledge.to_be(), None, &gvk) else {
+        return Ok(None);
+    };
+    let name = found.metadata.name.as_deref().unwrap_or_default();
+    let profile = Profile::compile(name, &found.spec).map_err(|error| error.to_string())?;
+    let unmet = profile
+        .unmet(&tenant.template)
+        .map_err(|error| error.to_string())?;
+    Ok(unmet.first().map(|lacks| {
+        let hint = lacks
+            .hint
+            .as_ref()
+            .map_or_else(String::new, |hint| format!(" ({hint})"));
+        format!("it cannot be moved as it is: {}{hint}", lacks.message)
+    }))
 }
 
 /// Returns the policy that takes a workload up, where its own goes or lets it go, it has none, or another one preempts; `None`: its own one

@@ -124,7 +124,7 @@ impl Knowledge {
         state_of(live, kind, self.unknown).is_ok_and(|state| state >= State::Elsewhere)
     }
 
-    fn to_be(&self) -> &[WorkloadProfile] {
+    pub(crate) fn to_be(&self) -> &[WorkloadProfile] {
         self.then.as_deref().unwrap_or(&self.live)
     }
 
@@ -751,7 +751,18 @@ impl Ground {
         tenant: &Tenant,
         changed: Option<(&'a PolicyName, Option<&'a PropagationSpec>)>,
     ) -> Selecting<'a> {
-        Self::selecting_of(&PoliciesByName::of(&self.policies), tenant, changed)
+        let of = |namespace: Option<&str>| {
+            let first = PolicyName {
+                namespace: namespace.map(str::to_owned),
+                name: String::new(),
+            };
+            let namespace = first.namespace.clone();
+            let from = self.policies.range(first..);
+            from.take_while(move |(name, _)| name.namespace == namespace)
+        };
+        let namespaced = tenant.namespace().map(|namespace| of(Some(namespace)));
+        let all = of(None).chain(namespaced.into_iter().flatten());
+        Self::selecting_of(&PoliciesByName::of(all), tenant, changed)
     }
 
     /// The same, for whoever looks for those of many workloads.

@@ -1,6 +1,6 @@
 //! What was read of a workload in a member cluster.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use serde_json::Value;
@@ -17,6 +17,8 @@ pub struct Member {
     /// The nodes on which pods of the workload have been seen, and whether they are Ready; a deleted one is absent. Those that have
     /// a pod now are absent as well, unless they are asked for (`migration::asks_for_nodes`).
     pub nodes: Seen<BTreeMap<String, bool>>,
+    /// The uids of pods that have ended, and do not count.
+    pub ended: BTreeSet<String>,
     /// How long looks of this process, one after the other, have shown this very copy, in this very version, and no pods of it: see
     /// `settleFor` of a profile.
     pub unchanged: Duration,
@@ -36,17 +38,20 @@ pub enum SoakSample {
 }
 
 impl Member {
-    /// Returns what a look shows of a copy that is watched until it has settled: this version of it without pods, or none at all.
+    /// Returns what a look shows of a copy that is watched until it has settled: this version of it, or none at all, without pods but those
+    /// that have ended. One that ended between two looks is another one.
     pub fn settles(&self) -> SoakSample {
-        match (self.object.get(), self.pods.get()) {
-            (_, Ok(pods)) if !pods.is_empty() => SoakSample::Bad,
-            (Ok(None), Ok(_)) => SoakSample::Good("no copy".to_owned()),
-            (Ok(Some(copy)), Ok(_)) => {
-                let of = |field: &str| copy["metadata"][field].as_str().unwrap_or_default();
-                SoakSample::Good(format!("{} {}", of("uid"), of("resourceVersion")))
-            }
-            (Err(_), _) | (_, Err(_)) => SoakSample::Unknown,
+        let (Ok(copy), Ok(pods)) = (self.object.get(), self.pods.get()) else {
+            return SoakSample::Unknown;
+        };
+        if !pods.is_empty() {
+            return SoakSample::Bad;
         }
+        let copy = copy.as_ref().map(|copy| {
+            let of = |field: &str| copy["metadata"][field].as_str().unwrap_or_default();
+            (of("uid"), of("resourceVersion"))
+        });
+        SoakSample::Good(format!("{copy:?} {:?}", self.ended))
     }
 }
 
@@ -61,6 +66,8 @@ pub struct Pod {
     /// How often its containers were restarted.
     pub restarts: u64,
     pub labels: BTreeMap<String, String>,
+    /// Its containers have ended, and it stays for their logs.
+    pub has_ended: bool,
     /// Why a container of it doesn't start, or has ended.
     pub trouble: Option<String>,
 }

@@ -20,7 +20,7 @@ pub use named::{Holds, Named};
 pub use parents::lacking;
 pub(super) use place::besides;
 pub use place::unfit;
-pub use trial::{Failed, HERE, Role, has_to_stay, trial};
+pub use trial::{Failed, HERE, Role, has_to_stay, patched, trial};
 pub use write::{Authority, PinWrite, Unauthorized};
 
 use crate::api::{MARKER_ANNOTATION, PIN_FINALIZER, PatchOp, PinnedRule};

@@ -299,6 +299,11 @@ impl Held {
             return Err(NotProved::No(format!("{cluster}: the copy may have run before")));
         }
         facts.never_began(object)?;
+        // The one that it took the place of may have run.
+        let first = facts.offered.and_then(|offered| offered.uid.as_ref());
+        if first.is_some_and(|first| *first != uid(object)) {
+            facts.has_settled()?;
+        }
         facts.no_pods(read)?;
         let evidence = format!(
             "{cluster}: uid {} holds under {}, never ran",

@@ -218,6 +218,7 @@ impl Around<'_> {
             object,
             pods: Seen::unknown("not read"),
             nodes: Seen::unknown("not read"),
+            ended: std::collections::BTreeSet::new(),
             unchanged: std::time::Duration::ZERO,
             silent: false,
         }

@@ -1,5 +1,7 @@
 //! Failover plans, as the loop carries them out. What they see of a workload is what a migration of it would see.
 
+mod needed;
+
 use std::collections::BTreeSet;
 use std::time::Duration;
 
@@ -9,7 +11,7 @@ use super::ask::list;
 use super::execute::{self, Sent};
 use super::kind::{Input, Kind};
 use super::migration::WARNED_AGAIN;
-use super::{Parts, last_known, needed, observe, scalers};
+use super::{Parts, last_known, observe, scalers};
 use cutover_core::api::{
     self, ClaimOwner, FailoverPhase, FailoverPlan, FailoverPlanSpec, FailoverPlanStatus, Journal, Migration,
     MigrationSpec, MigrationStatus, Phase, WaitCode,

@@ -63,8 +63,19 @@ impl Selector {
         }
     }
 
-    /// Reads the pods in a cluster; `now`: as of when it is known that there are none.
+    /// Reads the pods in a cluster that count; `now`: as of when it is known that there are none.
     pub(super) async fn pods(
+        &self,
+        cluster: &ClusterName,
+        reader: &Reader,
+        namespace: Option<&str>,
+        now: Read,
+    ) -> Seen<Vec<Pod>> {
+        that_count(&self.all(cluster, reader, namespace, now).await)
+    }
+
+    /// The same with those that have ended, and do not count.
+    async fn all(
         &self,
         cluster: &ClusterName,
         reader: &Reader,
@@ -81,17 +92,27 @@ impl Selector {
             } => map(
                 &any_of(reader, namespace, &selectors_in(selector, Some(cluster))).await,
                 |pods: &Vec<Listed>| {
-                    let counts = |pod: &&Listed| !only_running || !pod.has_ended();
                     let mut counted = BTreeSet::new();
                     // Several selectors may match the same one.
                     let pods = pods
                         .iter()
                         .filter(|pod| counted.insert((&pod.metadata.uid, &pod.metadata.name)));
-                    pods.filter(counts).map(Listed::pod).collect()
+                    pods.map(|listed| Pod {
+                        has_ended: *only_running && listed.has_ended(),
+                        ..listed.pod()
+                    })
+                    .collect()
                 },
             ),
         }
     }
+}
+
+/// Returns the pods that count.
+fn that_count(pods: &Seen<Vec<Pod>>) -> Seen<Vec<Pod>> {
+    map(pods, |pods: &Vec<Pod>| {
+        pods.iter().filter(|pod| !pod.has_ended).cloned().collect()
+    })
 }
 
 /// Reads the pods that any of these selectors matches, one of several of them more than once; all of them, or none are known.
@@ -135,6 +156,14 @@ impl MigrationReader<'_> {
             };
             ((object, silent), pods)
         };
+        let ended = pods.get().map_or_else(
+            |_| BTreeSet::new(),
+            |pods| {
+                let ended = pods.iter().filter(|pod| pod.has_ended);
+                ended.map(|pod| pod.uid.clone()).collect()
+            },
+        );
+        let pods = that_count(&pods);
         // A node that a pod is seen on is asked about when that has gone, as a rule.
         let nodes = match pods.get() {
             Ok(pods) => {
@@ -155,6 +184,7 @@ impl MigrationReader<'_> {
             object,
             pods,
             nodes,
+            ended,
             unchanged: Duration::ZERO,
             silent,
         }
@@ -189,7 +219,7 @@ impl MigrationReader<'_> {
         let namespace = self.workload.namespace.as_deref();
         let read = timeout(
             ANSWERS_WITHIN,
-            selector.pods(cluster, reader, namespace, self.instant()),
+            selector.all(cluster, reader, namespace, self.instant()),
         );
         read.await.unwrap_or_else(|_| Seen::unknown(no_answer(cluster)))
     }
@@ -258,6 +288,7 @@ impl Listed {
                 .filter_map(|container| container["restartCount"].as_u64())
                 .sum(),
             labels: self.metadata.labels.clone(),
+            has_ended: false,
             trouble: self.containers().find_map(trouble),
         }
     }

@@ -11,7 +11,7 @@ use tokio::time::Instant;
 use super::execute::{self, Sent};
 use super::kind::{Input, Kind};
 use super::nearby::Nearby;
-use super::soak::Soak;
+use super::soak::{Settling, Soak};
 use super::wake::WatchedKeys;
 use super::{Parts, expect, observe, scalers, scope};
 use cutover_core::api::{Migration, MigrationSpec, MigrationStatus, Phase};
@@ -34,7 +34,7 @@ pub(super) struct MigrationController {
     warned: Option<Instant>,
     soak: Soak,
     /// How long each member has shown the same copy without pods.
-    settling: BTreeMap<ClusterName, Soak>,
+    settling: BTreeMap<ClusterName, Settling>,
     scalers: scalers::Known,
     /// What watches in the members and the watch cache have reported.
     nearby: Nearby,
@@ -72,7 +72,7 @@ impl Kind for MigrationController {
         if known.is_none() {
             self.scalers.keep(&snapshot.scalers);
         }
-        self.settle(&mut snapshot, begun);
+        self.note_settling(&mut snapshot, begun, Instant::now());
         let look = migration::watch::look(&input(parts, intent, status, &snapshot));
         snapshot.watched = self.soak.add(look, begun);
         if migration::watch::gives_up(&input(parts, intent, status, &snapshot)) {
@@ -173,13 +173,13 @@ impl Kind for MigrationController {
 }
 
 impl MigrationController {
-    /// Adds a look that was begun at that time to how long each member has been watched without a change.
-    fn settle(&mut self, snapshot: &mut Snapshot, begun: Instant) {
+    /// Adds a look that was begun and had ended at these times to how long each member has been watched without a change.
+    fn note_settling(&mut self, snapshot: &mut Snapshot, begun: Instant, ended: Instant) {
         let mut before = std::mem::take(&mut self.settling);
         for (cluster, member) in &mut snapshot.members {
-            let mut soak = before.remove(cluster).unwrap_or_default();
-            member.unchanged = soak.add(member.settles(), begun);
-            self.settling.insert(cluster.clone(), soak);
+            let mut settling = before.remove(cluster).unwrap_or_default();
+            member.unchanged = settling.add(member.settles(), begun, ended);
+            self.settling.insert(cluster.clone(), settling);
         }
     }
 }

@@ -23,7 +23,6 @@ mod members;
 mod metrics;
 mod migration;
 mod nearby;
-mod needed;
 mod observe;
 pub(super) mod other_managers;
 mod others;

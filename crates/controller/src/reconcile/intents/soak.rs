@@ -41,6 +41,44 @@ impl Soak {
     }
 }
 
+/// Looks that lie further apart are none of one thing: what came and went in between may have left no trace.
+const APART: Duration = Duration::from_secs(30);
+
+/// How long something has been seen to be the same. A look that shows nothing begins it anew.
+#[derive(Debug, Default)]
+pub(super) struct Settling(Option<Same>);
+
+#[derive(Debug)]
+struct Same {
+    seen: String,
+    /// When the first look that showed it had ended.
+    since: Instant,
+    last: Instant,
+}
+
+impl Settling {
+    /// Adds a look that was begun and had ended at these times; returns the time from the end of the first look to the beginning of this one.
+    pub(super) fn add(&mut self, look: SoakSample, begun: Instant, ended: Instant) -> Duration {
+        let SoakSample::Good(seen) = look else {
+            self.0 = None;
+            return Duration::ZERO;
+        };
+        if let Some(same) = &mut self.0
+            && same.seen == seen
+            && begun.saturating_duration_since(same.last) <= APART
+        {
+            same.last = ended;
+            return begun.saturating_duration_since(same.since);
+        }
+        self.0 = Some(Same {
+            seen,
+            since: ended,
+            last: ended,
+        });
+        Duration::ZERO
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -85,6 +123,35 @@ mod tests {
             (7, good("a")),
         ];
         assert_eq!(watched(looks), 3);
+    }
+
+    #[test]
+    fn what_has_settled_was_the_same_from_the_end_of_the_first_look_on() {
+        let begun = Instant::now();
+        let at = |second: u64| begun + Duration::from_secs(second);
+        let settled = |looks: &[(u64, u64, SoakSample)]| {
+            let mut settling = Settling::default();
+            let watched = looks
+                .iter()
+                .map(|(from, to, look)| settling.add(look.clone(), at(*from), at(*to)));
+            watched.last().unwrap_or_default().as_secs()
+        };
+        let slow = (0, 4, good("a"));
+        assert_eq!(settled(&[slow.clone()]), 0);
+        assert_eq!(
+            settled(&[slow.clone(), (5, 6, good("a")), (20, 21, good("a"))]),
+            16
+        );
+        for between in [SoakSample::Bad, SoakSample::Unknown, good("b")] {
+            let looks = [
+                slow.clone(),
+                (5, 6, between),
+                (7, 8, good("a")),
+                (10, 11, good("a")),
+            ];
+            assert_eq!(settled(&looks), 2);
+        }
+        assert_eq!(settled(&[slow, (40, 41, good("a"))]), 0, "nobody looked");
     }
 
     #[test]

@@ -314,7 +314,7 @@ fn is_cluster(key: &ObjectKey) -> bool {
 }
 
 /// Returns a workload whose state a move carries along, or a person has to save; `None`: there is nothing to be done. What cannot be
-/// moved and leaves its state where every cluster reaches it would keep its cluster from ever being empty.
+/// moved, or not in time, and leaves its state where every cluster reaches it, would keep its cluster from ever being empty.
 fn workload_to_lose(
     binding: &ResourceBinding,
     state: State,
@@ -326,7 +326,12 @@ fn workload_to_lose(
     let resource = &binding.spec.resource;
     let gvk = Gvk::new(&resource.api_version, &resource.kind);
     let immovable = profile::immovable(&knowledge.live, &gvk).map_err(|error| error.to_string())?;
-    let is_nothing = state == State::Elsewhere && immovable.is_some();
+    // What settles only by time (a CronJob) is not moved in the time that a taint leaves.
+    let settles = || -> Result<bool, String> {
+        let found = profile::find(&knowledge.live, None, &gvk).map_err(|error| error.to_string())?;
+        Ok(found.is_some_and(|profile| profile.spec.settle_for.is_some()))
+    };
+    let is_nothing = state == State::Elsewhere && (immovable.is_some() || settles()?);
     Ok((!is_nothing).then(|| Workload {
         immovable,
         ..workload(binding)

@@ -100,6 +100,7 @@ fn ground(placement: Value, runs_in: &[&str]) -> Ground {
                 "apiVersion": "flink.apache.org/v1beta1",
                 "kind": "FlinkDeployment",
                 "metadata": {"name": "orders", "namespace": "shop", "labels": {"team": "shop"}},
+                "spec": {"job": {}},
             }),
             binding: serde_json::from_value(binding).unwrap(),
             owner: Some(policy_name("orders")),

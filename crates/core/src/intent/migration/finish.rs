@@ -322,6 +322,12 @@ impl Operation<'_> {
         if untouched || self.journal()?.dropped || self.is_settled_unseen(keep)? {
             return Ok(());
         }
+        // What the template itself keeps from running does not get healthy.
+        let template = self.snapshot().plane.template.get()?.as_ref();
+        let profile = self.profile()?;
+        if template.is_some_and(|template| profile.carries_hold(template, keep)) {
+            return Ok(());
+        }
         let healthy = self.prove(keep, Healthy::without_pin)??;
         let before = self.journal()?.run_id.clone();
         if let (Some(before), Some(now)) = (before, healthy.run_id())

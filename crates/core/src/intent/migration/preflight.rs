@@ -168,6 +168,11 @@ impl Operation<'_> {
         findings.extend(profile_findings(template, spec, profile.spec()));
         findings.extend(query_findings(spec, &snapshot.metrics)?);
         findings.extend(requirement_findings(template, profile)?);
+        for finding in requirement_findings(&self.template_to_be(template), profile)? {
+            if !findings.contains(&finding) {
+                findings.push(finding);
+            }
+        }
         findings.extend(self.others_findings(template, source, profile.spec())?);
         findings.extend(snapshot.dependencies.findings(&spec.to));
         if !findings.is_empty() {
@@ -439,6 +444,18 @@ impl Operation<'_> {
             )));
         }
         Ok(profile.handles(object)?)
+    }
+
+    /// Returns the template as the target is to run it: with what goes along, as far as that is known already.
+    fn template_to_be(&self, live: &Value) -> Value {
+        let changes = &self.input.spec.changes;
+        if !changes.patches.is_empty() {
+            return pin::patched(live, &changes.patches);
+        }
+        let desired = self.snapshot().desired.get().ok();
+        let change = desired.and_then(|desired| desired.change.as_ref());
+        let change = change.filter(|_| changes.template);
+        change.map_or_else(|| live.clone(), |change| change.applied.clone())
     }
 
     /// A template change in Git that is held back goes along, unless the spec says no; or the one that the intent has.

@@ -232,7 +232,8 @@ impl Operation<'_> {
     /// not known yet: nothing is given up then.
     fn left_more(&self, stopped: &Stopped) -> Result<bool, Interrupt> {
         let journal = self.journal()?;
-        if !(journal.profile.stateful && journal.target_ran && self.back()?.handed_over) {
+        let leaves_handles = journal.profile.stateful && !journal.profile.capture.is_empty();
+        if !(leaves_handles && journal.target_ran && self.back()?.handed_over) {
             return Ok(false);
         }
         let known = journal.captured.as_ref().map(|captured| captured.values.clone());
@@ -282,7 +283,11 @@ impl Operation<'_> {
         } else {
             PATIENCE
         };
-        let may_have_run = self.has_state_of_its_own(source)?;
+        // What is taken out ends at once, and the source would repeat what it has just done: a stop that only time tells is waited for,
+        // unless a person gives up what the target does.
+        let settles =
+            self.journal()?.profile.settle_for.is_some() && self.assumed(Fact::From, source).is_none();
+        let may_have_run = settles || self.has_state_of_its_own(source)?;
         if waited >= patience && (!may_have_run || self.is_seen_not_to_have_run(target)?) {
             return self.enter_stage(RollBackStage::Evicting);
         }
@@ -401,6 +406,11 @@ impl Operation<'_> {
             self.note_target_ran(target)?;
         }
         self.is_gone(target)?;
+        // Where there is another object of that name, it is none of the move's.
+        let is_absent = matches!(self.snapshot().member(target)?.object.get(), Ok(None));
+        if is_absent && self.journal()?.profile.settle_for.is_some() {
+            self.inert(target)??;
+        }
         let ran = self.journal()?.target_ran && self.has_state_of_its_own(source)?;
         if ran && self.assumed(Fact::FromNothing, target).is_none() {
             return Err(self.gone_without_a_handle(target));

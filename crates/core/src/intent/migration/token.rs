@@ -84,6 +84,7 @@ impl<'a> Operation<'a> {
                 self.handle_is_safe(&self.marker()?)?;
                 // What a source that is lost has can't be compared any more: it was before it stopped.
                 if self.unseen(&self.journal()?.source)?.is_none() {
+                    self.template_still_moves()?;
                     self.selected_is_there(to)?;
                 }
             }
@@ -111,6 +112,23 @@ impl<'a> Operation<'a> {
         }
         self.token()?;
         self.note_order_seen(to)
+    }
+
+    /// What the profile requires of a template was true of it before the move began, and another client may have changed it since.
+    fn template_still_moves(&self) -> Result<(), Interrupt> {
+        let Some(template) = self.snapshot().plane.template.get()? else {
+            return Ok(());
+        };
+        let change = self.journal()?.template_change.as_ref();
+        let to_be = change.map(|change| pin::patched(template, &change.overlay));
+        let profile = self.profile()?;
+        match profile.unmet(to_be.as_ref().unwrap_or(template))?.first() {
+            None => Ok(()),
+            Some(lacks) => Err(go_back(format!(
+                "the template was changed meanwhile, and cannot be moved as it is now: {}",
+                lacks.message
+            ))),
+        }
     }
 
     /// Returns what is known of an order to run that is about to be given: of a copy that has not stopped before, nothing will tell

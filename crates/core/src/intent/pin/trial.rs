@@ -73,6 +73,15 @@ pub fn trial(
     Ok(made)
 }
 
+/// Returns an object as the patches make it that go along with a move. What can't be applied is left out: it has a finding of its own.
+pub fn patched(object: &Value, patches: &[PatchOp]) -> Value {
+    let mut made = object.clone();
+    match apply_overriders(&mut made, &overriders(patches)) {
+        Ok(()) => made,
+        Err(_) => object.clone(),
+    }
+}
+
 /// Returns whether the pin of a copy has to stay until its template has what the pin wrote.
 pub fn has_to_stay(profile: &Profile, template: &Value, made: &Value) -> bool {
     differ(made.clone(), template.clone(), &profile.spec().ignored_on_removal)

@@ -448,7 +448,7 @@ fn built_in_profiles_fit_what_kubernetes_publishes() {
             profile.metadata.name
         );
     }
-    assert_eq!(known, 3, "Deployment, StatefulSet and Job");
+    assert_eq!(known, 4, "Deployment, StatefulSet, Job and CronJob");
 }
 
 /// What is said of a healthy condition by the definition of that one kind and version.

@@ -42,6 +42,7 @@ fn pod(on: &str) -> Pod {
         is_ready: true,
         began: true,
         restarts: 0,
+        has_ended: false,
         labels: BTreeMap::new(),
         trouble: None,
     }

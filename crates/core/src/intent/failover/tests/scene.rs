@@ -86,6 +86,7 @@ pub fn member(object: Option<Value>) -> Member {
         object: seen(object, LATE),
         pods: seen(Vec::<Pod>::new(), LATE + 1),
         nodes: seen(BTreeMap::new(), LATE + 2),
+        ended: std::collections::BTreeSet::new(),
         unchanged: std::time::Duration::ZERO,
         silent: false,
     }
@@ -103,6 +104,7 @@ fn unread(why: &str) -> Member {
         object: Seen::unknown(why),
         pods: Seen::unknown(why),
         nodes: Seen::unknown(why),
+        ended: std::collections::BTreeSet::new(),
         unchanged: std::time::Duration::ZERO,
         silent: false,
     }

@@ -193,3 +193,24 @@ fn no_migration_is_called_for_of_what_cannot_be_moved() {
     ground.knowledge.live = vec![profile_of("k8s.mariadb.com", "MariaDB", true)];
     assert_eq!(called(&ground).unwrap()[0].to.as_str(), "west");
 }
+
+/// Nor for the others of the same change: that would go half the way.
+#[test]
+fn no_migration_is_called_for_of_what_its_profile_does_not_move_as_it_is() {
+    let mut ground = ground(one_of(&["east"]), &["east"]);
+    ground.tenants[0].template["spec"] = json!({});
+    let (orders, (west, write)) = (policy_name("orders"), to_west());
+    let refusal = ground.judge(&write, None).unwrap_err();
+    let (change, to_be) = ((&orders, Some(&west)), |_: &Tenant| None);
+    let called = driven::called_for(
+        &ground,
+        &refusal,
+        change,
+        &Migrations::default(),
+        to_be,
+        |_, _| false,
+    );
+    let why = called.unwrap_err();
+    let says = "FlinkDeployment shop/orders: it cannot be moved as it is: it is a session cluster (it has no spec.job)";
+    assert!(why.starts_with(says), "{why}");
+}

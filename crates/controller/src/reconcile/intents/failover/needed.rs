@@ -6,7 +6,7 @@ use std::time::Duration;
 use futures::future::join_all;
 use tokio::time::Instant;
 
-use super::{Parts, dependencies};
+use super::super::{Parts, dependencies};
 use cutover_core::api::FailoverPlanStatus;
 use cutover_core::intent::Snapshot;
 use cutover_core::intent::failover::{self, Needed};
@@ -18,10 +18,10 @@ const AGAIN: Duration = Duration::from_mins(5);
 
 /// What was seen last.
 #[derive(Debug, Default)]
-pub(super) struct Known(Option<Look>);
+pub(super) struct Known(Option<Comparison>);
 
 #[derive(Debug)]
-struct Look {
+struct Comparison {
     at: Instant,
     writer: ClusterName,
     others: BTreeSet<ClusterName>,
@@ -49,7 +49,7 @@ impl Known {
             (other, seen)
         });
         let seen: Needed = join_all(looks).await.into_iter().collect();
-        self.0 = Some(Look {
+        self.0 = Some(Comparison {
             at: Instant::now(),
             writer: writer.clone(),
             others,
@@ -73,7 +73,7 @@ mod tests {
     async fn a_look_counts_for_a_while_and_for_the_same_clusters_alone() {
         let [east, west, north] = ["east", "west", "north"].map(ClusterName::from);
         let others = BTreeSet::from([west.clone()]);
-        let known = Known(Some(Look {
+        let known = Known(Some(Comparison {
             at: Instant::now(),
             writer: east.clone(),
             others: others.clone(),
