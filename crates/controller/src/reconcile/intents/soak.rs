@@ -137,7 +137,7 @@ mod tests {
             watched.last().unwrap_or_default().as_secs()
         };
         let slow = (0, 4, good("a"));
-        assert_eq!(settled(&[slow.clone()]), 0);
+        assert_eq!(settled(std::slice::from_ref(&slow)), 0);
         assert_eq!(
             settled(&[slow.clone(), (5, 6, good("a")), (20, 21, good("a"))]),
             16

@@ -28,11 +28,7 @@ pub fn validate(spec: &FailoverPlanSpec, profile: &WorkloadProfileSpec) -> Vec<F
         ));
     }
     if profile.settle_for.is_some() {
-        findings.push(Finding::new(
-            "SettlesByTime",
-            "by its profile (settleFor) that a copy has stopped is known only once it has been watched for a while: a plan keeps no such watch",
-            "leave the failover to Karmada, or move it by Migrations",
-        ));
+        findings.push(settles_by_time());
     }
     if profile.hold.is_empty() {
         findings.push(Finding::new(
@@ -65,6 +61,14 @@ pub fn validate(spec: &FailoverPlanSpec, profile: &WorkloadProfileSpec) -> Vec<F
         ));
     }
     findings
+}
+
+fn settles_by_time() -> Finding {
+    Finding::new(
+        "SettlesByTime",
+        "by its profile (settleFor) that a copy has stopped is known only once it has been watched for a while: a plan keeps no such watch",
+        "leave the failover to Karmada, or move it by Migrations",
+    )
 }
 
 #[cfg(test)]

@@ -58,7 +58,7 @@ fn messages(scene: &Scene) -> Vec<&str> {
 fn while_nothing_fails_it_is_told_what_another_cluster_lacks_until_it_is_there() {
     let mut scene = guarding();
     scene.play();
-    let waits = scene.waits().to_owned();
+    let waits = scene.waits();
     let there = [("a", Presence::There), ("b", Presence::There)];
     west_has(
         &mut scene,
