@@ -126,7 +126,7 @@ const KINDS: &[(&str, &[&str], usize)] = &[
             "core/src/lint/failover",
             "core/src/report/failover.rs",
             "core/src/report/forecast/failover.rs",
-            "intents/failover.rs",
+            "intents/failover",
             "cli/failover",
         ],
         6,
