@@ -398,6 +398,11 @@ impl Profile {
             .any(|cluster| self.is_held_as(object, cluster))
     }
 
+    /// Returns whether a template itself keeps its copy in a cluster from running: by a profile without a hold, none does.
+    pub fn is_held_by(&self, template: &Value, cluster: &ClusterName) -> bool {
+        !self.0.spec.hold.is_empty() && self.carries_hold(template, cluster)
+    }
+
     fn is_held_as(&self, object: &Value, cluster: &str) -> bool {
         let variables = Variables {
             site: Some(Site::of(object, cluster)),

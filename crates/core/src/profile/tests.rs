@@ -281,3 +281,21 @@ fn of_several_profiles_for_one_kind_the_first_by_name_is_found_in_whatever_order
         .unwrap();
     assert_eq!(built_in.metadata.name.as_deref(), Some("flink"));
 }
+
+#[test]
+fn a_profile_without_a_hold_says_of_no_template_that_it_keeps_its_copy_from_running() {
+    let suspended = suspended("savepoint", "/sp-1");
+    let west = ClusterName::from("west");
+    assert!(flink().is_held_by(&suspended, &west));
+    assert!(!flink().is_held_by(&json!({"spec": {"job": {"state": "running"}}}), &west));
+    let spec = WorkloadProfileSpec {
+        hold: Vec::new(),
+        ..flink().spec().as_ref().clone()
+    };
+    let without = Profile::compile("without", &spec).unwrap();
+    assert!(
+        without.carries_hold(&suspended, &west),
+        "of no field each is there"
+    );
+    assert!(!without.is_held_by(&suspended, &west));
+}

@@ -325,7 +325,7 @@ impl Operation<'_> {
         // What the template itself keeps from running does not get healthy.
         let template = self.snapshot().plane.template.get()?.as_ref();
         let profile = self.profile()?;
-        if template.is_some_and(|template| profile.carries_hold(template, keep)) {
+        if template.is_some_and(|template| profile.is_held_by(template, keep)) {
             return Ok(());
         }
         let healthy = self.prove(keep, Healthy::without_pin)??;
