@@ -1,6 +1,6 @@
 //! What Preflight of a migration would come to, were it begun now. Only reads.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use futures::future::{join, join_all};
@@ -492,7 +492,7 @@ fn member(object: Seen<Option<Value>>) -> Member {
         object,
         pods: Seen::unknown("not read"),
         nodes: Seen::unknown("not read"),
-        ended: std::collections::BTreeSet::new(),
+        ended: BTreeSet::new(),
         unchanged: std::time::Duration::ZERO,
         silent: false,
     }

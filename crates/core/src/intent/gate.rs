@@ -762,7 +762,7 @@ impl Ground {
         };
         let namespaced = tenant.namespace().map(|namespace| of(Some(namespace)));
         let all = of(None).chain(namespaced.into_iter().flatten());
-        Self::selecting_of(&PoliciesByName::of(all), tenant, changed)
+        Self::selecting_among(all, tenant, changed)
     }
 
     /// The same, for whoever looks for those of many workloads.
@@ -771,8 +771,16 @@ impl Ground {
         tenant: &Tenant,
         changed: Option<(&'a PolicyName, Option<&'a PropagationSpec>)>,
     ) -> Selecting<'a> {
-        let others = policies.may_select(&tenant.workload.name, tenant.namespace());
-        let others = others.filter(|(name, _)| changed.is_none_or(|(changed, _)| *name != changed));
+        let policies = policies.may_select(&tenant.workload.name, tenant.namespace());
+        Self::selecting_among(policies, tenant, changed)
+    }
+
+    fn selecting_among<'a>(
+        policies: impl Iterator<Item = (&'a PolicyName, &'a PropagationSpec)>,
+        tenant: &Tenant,
+        changed: Option<(&'a PolicyName, Option<&'a PropagationSpec>)>,
+    ) -> Selecting<'a> {
+        let others = policies.filter(|(name, _)| changed.is_none_or(|(changed, _)| *name != changed));
         let changed = changed.and_then(|(name, spec)| Some((name, spec?)));
         let all = others.chain(changed);
         Selecting::new(tenant.owner.as_ref(), tenant.namespace(), &tenant.template, all)

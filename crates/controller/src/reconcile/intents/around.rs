@@ -1,6 +1,6 @@
 //! What stands around one workload in the control plane, read afresh, for kinds that pin it.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use futures::future::{BoxFuture, join3};
@@ -218,7 +218,7 @@ impl Around<'_> {
             object,
             pods: Seen::unknown("not read"),
             nodes: Seen::unknown("not read"),
-            ended: std::collections::BTreeSet::new(),
+            ended: BTreeSet::new(),
             unchanged: std::time::Duration::ZERO,
             silent: false,
         }

@@ -44,7 +44,7 @@ impl Soak {
 /// Looks that lie further apart are none of one thing: what came and went in between may have left no trace.
 const APART: Duration = Duration::from_secs(30);
 
-/// How long something has been seen to be the same. A look that shows nothing begins it anew.
+/// How long something has been seen to be the same. A look that shows nothing starts the time again.
 #[derive(Debug, Default)]
 pub(super) struct Settling(Option<Same>);
 

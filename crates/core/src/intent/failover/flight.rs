@@ -137,7 +137,7 @@ impl Operation<'_> {
             up_since: None,
         });
         self.status.common.attempt += 1;
-        self.untell_all_but_missing();
+        self.keep_only_missing();
         self.note_tasks()?;
         self.enter(Phase::Evicted, vec![format!("{from}: {reason}")]);
         Err(Interrupt::Requeue)

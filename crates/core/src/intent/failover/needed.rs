@@ -91,8 +91,8 @@ impl Operation<'_> {
         findings.append(&mut news);
     }
 
-    /// Drops what was told before a failover. What the clusters lack is told on: who lets a copy run there has to know.
-    pub(super) fn untell_all_but_missing(&mut self) {
+    /// Drops the findings from before a failover, but for what the clusters lack: who lets a copy run there has to know.
+    pub(super) fn keep_only_missing(&mut self) {
         self.status.common.findings.retain(is_of_failover);
     }
 

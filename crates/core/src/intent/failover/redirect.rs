@@ -133,7 +133,7 @@ impl Operation<'_> {
         };
         self.status.old_copies.insert(to.clone(), old);
         self.status.common.attempt += 1;
-        self.untell_all_but_missing();
+        self.keep_only_missing();
         Ok(())
     }
 
